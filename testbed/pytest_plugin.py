@@ -92,7 +92,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Write the verdicts that pytest's own summary cuts or leaves out, because a test's id is long."""
-    failed = [(one.nodeid, *one.user_properties) for one in terminalreporter.getreports("failed")]
+    failed = [(test.nodeid, *test.user_properties) for test in terminalreporter.getreports("failed")]
     width = shutil.get_terminal_size().columns
     lines = [(name, verdict) for name, *properties in failed for key, verdict in properties if key == MARK]
     cut = [(name, verdict) for name, verdict in lines if len(f"FAILED {name} - Failed: {verdict}") > width]

@@ -162,10 +162,10 @@ def in_its_rack(trial: Trial) -> Values:
     0."""
     groups = parse(str(trial.found[0].settings["scheme"]), "two_level").arguments["groups"]
     assert isinstance(groups, tuple)
-    found = [{str(name) for name in group} for group in groups if isinstance(group, tuple)]
-    ours, net = set().union(*found), _network(trial.topology)
+    members = [{str(name) for name in group} for group in groups if isinstance(group, tuple)]
+    ours, net = set().union(*members), _network(trial.topology)
     racks = [{net.nodes[host].name for host in rack} & ours for rack in places(net).groups]
-    return np.array([100.0 * (group in racks) for group in found for _ in group])
+    return np.array([100.0 * (group in racks) for group in members for _ in group])
 
 
 def took_s(trial: Trial) -> Values:
@@ -232,8 +232,8 @@ GROUPING = Experiment("plink/grouping.yaml", QUICK, FULL, GST)
 FLAT, PROBED, EQUAL, RANDOM, TRUTH = "flat", "probed", "probed equal", "random", "truth"
 UNEQUAL = ", unequal racks"
 OVERSUBSCRIBED = {2: (1.3, 1.5), 4: (3.9, 3.0)}
-"""By oversubscription, which the thesis does not give: its speed-up over random groups that stands beside ours, and the
-least that is asked here."""
+"""Speed-ups over random groups by oversubscription: the thesis's, which is only shown, and the least that is asked.
+The thesis does not give its oversubscription."""
 BY_LUCK = 1.15
 """Speed-up over groups by racks, where racks have unlike sizes (section 6.2.4)."""
 BOUND, OF_FOREST, OF_TRUTH = "GST over its forest's bound", 1.05, 1.02

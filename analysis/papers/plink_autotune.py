@@ -17,7 +17,7 @@ AUTOTUNE = Experiment(
 PLAIN, TUNED = "not tuned", "tuned"
 """Labels of the arms of ``autotune.yaml``."""
 FREE_S, LIMITED_S, TUNED_S = 0.46, 0.91, 0.59
-"""Times of an iteration by theory: at full rates; with a host at 2 of 5 Gbit/s; and if that one is no master."""
+"""Times of an iteration by theory: at full rates; with a host at 2 of 5 Gbit/s; and with that host as no master."""
 LEAST_GAIN, THESIS_GAIN = 1.45, 1.27
 MOST_RATIO = 1.05
 STEPS, EVERY = 14, 10

@@ -26,7 +26,7 @@ MOST_HOSTS = 1024
 LARGEST_BYTES = 32 << 20
 """Bytes of a file: about 30 a number for so many hosts."""
 STEPS = 10**6
-"""Steps into which the solver divides the largest cost, where costs are no whole numbers."""
+"""Steps into which the solver divides the largest cost, if costs are not whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RankOrder:
     cost: str
     found: Found
     trees_way: float | None
-    """For ``double_binary_tree``, cost of the longest way up and down the trees of the scheme of that name."""
+    """Cost, for ``double_binary_tree``, of the longest way up and down the trees of the scheme of that name."""
 
     @cached_property
     def order(self) -> list[str]:
@@ -68,14 +68,14 @@ def order(costs: str | os.PathLike[str] | pd.DataFrame, cost: str = "ring", *, w
     distances, asked = Distances.larger(table), parse(cost, "ring")
     priced = Priced(build(asked, len(names)), distances)
     unit = 1.0 if (table == np.rint(table)).all() else float(table.max()) / STEPS
-    found = find(priced, 100 if worst else 0, unit)
+    result = find(priced, 100 if worst else 0, unit)
     trees_way = None
     if asked.name == "double_binary_tree":
         from testbed.workloads.sync.schemes import build as build_scheme  # here, for it loads every scheme
 
         forest = build_scheme(asked.name, build_topology(f"star(hosts={len(names)})", rate_bps=10**9), [])
-        trees_way = longest_way(forest, distances, found.order)
-    return RankOrder(names, str(asked), found, trees_way)
+        trees_way = longest_way(forest, distances, result.order)
+    return RankOrder(names, str(asked), result, trees_way)
 
 
 def _of_table(table: pd.DataFrame) -> tuple[list[str], Floats]:

@@ -1,11 +1,11 @@
-"""Autotune of PLink (PHub thesis, section 4.2.3): it hears what workers tell of their iterations, decides when and how
-masters move (:mod:`testbed.workloads.locality.tuning`), and tells the new plan (:mod:`testbed.control.plans`).
+"""Autotune of PLink (PHub thesis, section 4.2.3): it reads samples of iterations, decides when and how masters
+move (:mod:`testbed.workloads.locality.tuning`), and tells the new plan (:mod:`testbed.control.plans`).
 
-The rate of a connection is what it sent over the time for which it had something to send. The kernel's delivery rate is
-of the last packets alone, which in an aggregation wait for other hosts.
+The rate of a connection is its bytes over the time for which it had something to send. The kernel's delivery rate is
+that of the last packets alone, which in an aggregation wait for other hosts.
 
-A plan that is not right is not told, and one that workers leave out changes nothing. Either is an event, as each plan
-that is told.
+A plan that makes no sums is not told, and a plan that workers leave out changes nothing. Both are events, as is each
+plan that is told.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from testbed.workloads.locality.tuning import Iteration, Step, Steps
 from testbed.workloads.sync.neighbours import BUSY, RTT, SENT, of_node
 
 KIND = "autotune"
-"""Name by which kinds of trial declare the controller, and of its events."""
+"""Name of the controller, by which kinds of trial declare it, and of its events."""
 LOOK_S = 0.02
-"""Seconds between looks: a part of the shortest iterations that are worth to be tuned."""
+"""Seconds between looks: a fraction of the shortest iterations that are worth tuning."""
 
 
 class Autotune:
-    """Controller that is Autotune, of each job whose workers are told plans."""
+    """Controller that tunes each job whose workers are told plans."""
 
     is_urgent = False
 
@@ -72,10 +72,10 @@ class Grouped(Protocol):
 
 
 class TunedJob:
-    """A job that is tuned: samples of iterations that not all workers have done, and the steps.
+    """A job that is tuned: its steps, and the samples of iterations that not all workers have done yet.
 
     Attributes:
-        plans: its plans, as they are told and followed.
+        plans: its plans, those told and the one followed.
     """
 
     def __init__(self, context: Context, job: Job) -> None:
@@ -101,7 +101,7 @@ class TunedJob:
                 self._done(said["i"], self._samples.pop(said["i"]), feed)
 
     def _done(self, i: int, samples: Mapping[int, Mapping[str, Any]], feed: Feed) -> None:
-        """Add an iteration that all workers have done. The first one begins when the trial does, and does not count."""
+        """Add an iteration that all workers have done. The first only gives the time at which the next one begins."""
         before, self._ended_s = self._ended_s, {host: samples[host]["end"] for host in self._hosts}
         if not before:
             return
@@ -119,7 +119,7 @@ class TunedJob:
         return np.array(values, dtype=np.float64)  # NaN in place of None
 
     def _take(self, step: Step, feed: Feed) -> None:
-        """Tell the plan of a step, and note what was done."""
+        """Tell the plan of a step, and record the step."""
         said = f"{step.how} after {step.after} iterations, the last ones of {step.took_s:.3g} s"
         if step.plan is not None:
             counts = zip(self._names, step.masters.globals.tolist(), strict=True)

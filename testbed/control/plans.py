@@ -1,8 +1,8 @@
-"""Plans that a controller tells the workers of a job, and what becomes of them.
+"""Plans that a controller tells the workers of a job.
 
-Workers switch to a told plan all at once (:mod:`testbed.workloads.kinds.tuned.ballot`). Their samples have its number
-from the first iteration on that follows it, so the job's phases follow (:meth:`.Context.replan`). A plan that a worker
-leaves out is an event.
+All workers switch to a told plan at once (:mod:`testbed.workloads.kinds.tuned.ballot`). From
+then on, samples have its number, which tells where a phase of the job begins (:meth:`.Context.replan`). A plan that a
+worker leaves out is an event.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from testbed.workloads.sync.told_plans import NAME, along, told
 KIND = "plan"
 """Name that records give to a plan that was left out."""
 MOST_SAID = 200
-"""The most characters that a record has of why."""
+"""Limit on the characters of a reason in a record."""
 
 
 class Plans:
-    """Plans of a job, as a controller tells them and hears of them.
+    """Plans of a job: a controller tells them here, and hears which of them workers follow.
 
     Attributes:
         told: number of the plan that was told last; 0 before the first.
-        followed: number of the plan that was followed last, as far as samples have told; 0 of the job's own.
+        followed: number of the newest plan that samples say is followed; 0 for the job's own plan.
         forest: that plan.
-        first: the iteration from which on it is followed.
+        first: the first iteration that followed it.
     """
 
     def __init__(self, context: Context, job: Job) -> None:
@@ -47,10 +47,10 @@ class Plans:
         self.forest = cast(Forest, job.plan)
 
     def tell(self, parents: Parents, cause: Cause) -> None:
-        """Tell all workers the parents of each class, int[classes, hosts], and note why they change.
+        """Tell all workers the parents of each class, int[classes, hosts], and keep the cause of the change.
 
         Raises:
-            SchemeError: they make no sums.
+            SchemeError: the trees do not make all sums.
             LabError: a machine is lost.
         """
         forest = along(self.forest, parents)
@@ -59,7 +59,7 @@ class Plans:
         self._context.lab.tell(self._context.files.work / NAME, told(time.monotonic(), self.told, parents))
 
     def look(self, feed: Feed) -> Sequence[Line]:
-        """Return the lines of all processes that have come since, once it is noted what they tell of plans.
+        """Return the new lines of all processes, after noting what they tell of plans.
 
         Raises:
             SchemeError, TrialError: as :meth:`.Context.replan`.
@@ -77,7 +77,7 @@ class Plans:
         return lines
 
     def close(self) -> None:
-        """Look a last time, once the processes have ended."""
+        """Look a last time, after the processes have ended."""
         if self._feed is not None:
             self.look(self._feed)
 
@@ -90,7 +90,7 @@ class Plans:
         self._told = {other: plan for other, plan in self._told.items() if other > number}
 
     def _note(self, process: str, why: str) -> None:
-        """Record what a worker has left out, if it is the first that says so."""
+        """Record a plan that a worker has left out, if no other worker has said so before."""
         if why not in self._left_out:
             self._left_out.add(why)
             assert self._feed is not None

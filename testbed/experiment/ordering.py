@@ -19,14 +19,14 @@ from testbed.workloads.sync.schemes.registry import UNORDERED
 
 
 def ordered(arm: Arm, topology: Topology, *, knows_bytes: bool) -> Part | None:
-    """Return the hosts of an arm's network by rank; None where the arm has no order. For one that is found in the
-    trial, the order of numbers stands in.
+    """Return the hosts of an arm's network by rank; None if the arm has no order. The order of numbers stands in for an
+    order that is found in the trial.
 
     Args:
         knows_bytes: whether it is known how many bytes are reduced.
 
     Raises:
-        SpecError: the scheme takes no order, or it does not name each host once.
+        SpecError: the scheme takes no order, or the order does not name each host once.
     """
     if arm.order is None:
         return None

@@ -30,11 +30,11 @@ class Sought:
     """Order that is found in each trial, by what it costs.
 
     Attributes:
-        percentile: where its cost is, from the best order's, 0, to the worst one's, 100.
-        cost: model of the collective; empty for the scheme's.
-        model: cost of a transfer: ``latency``, or ``linear``, latency and bytes over bandwidth.
-        bytes: that are reduced, for ``linear``; 0 for those of the gradient.
-        base: of the cost ``bcube``.
+        percentile: place of its cost between the best order's, 0, and the worst one's, 100.
+        cost: cost model of the collective; empty for the scheme's.
+        model: cost of a transfer: ``latency``, or ``linear``, which is latency plus bytes over bandwidth.
+        bytes: number of bytes that are reduced, for ``linear``; 0 for those of the gradient.
+        base: base of the cost model ``bcube``.
     """
 
     percentile: float
@@ -66,7 +66,7 @@ def read(text: str) -> Random | Sought:
     """Read an expression.
 
     Raises:
-        SpecError: it is none, or lacks a number.
+        SpecError: the text is no order, or a number is missing or out of bounds.
     """
     name = text.split("(", maxsplit=1)[0].strip()
     if name not in KINDS:
@@ -79,10 +79,10 @@ def read(text: str) -> Random | Sought:
             raise SpecError(f"{call.name}: {key} is {values[key]}", fix="give it 0 or more")
     if call.name == "random":
         return Random(**values)
-    found = Sought(**{"percentile": ENDS.get(call.name), **values})
-    if not 0 <= found.percentile <= 100:
-        raise SpecError(f"percentile is {found.percentile:g}", fix="give it 0, the best, to 100, the worst")
-    return found
+    sought = Sought(**{"percentile": ENDS.get(call.name), **values})
+    if not 0 <= sought.percentile <= 100:
+        raise SpecError(f"percentile is {sought.percentile:g}", fix="give it 0, the best, to 100, the worst")
+    return sought
 
 
 def _with_name(first: re.Match[str]) -> str:

@@ -14,16 +14,16 @@ from testbed.workloads.ranks.probed import cost_of, decide
 
 
 def sought(arm: Arm) -> Sought | None:
-    """Return what an arm says of an order that is to be found; None where nothing is."""
+    """Return the order that an arm leaves to be found; None if it leaves none."""
     asked = read(arm.order) if isinstance(arm.order, str) else None
     return asked if isinstance(asked, Sought) else None
 
 
 def cost(arm: Arm, asked: Sought, hosts: int) -> Cost:
-    """Build the cost that decides.
+    """Build the cost model that decides.
 
     Raises:
-        SpecError: nobody says which it is, or it is not for so many hosts.
+        SpecError: neither the arm nor its scheme says which it is, or it is not for so many hosts.
     """
     if asked.cost:
         return build(Call(asked.cost, {"base": asked.base} if asked.cost == "bcube" else {}), hosts)
@@ -31,18 +31,18 @@ def cost(arm: Arm, asked: Sought, hosts: int) -> Cost:
     fix = f"write {asked.name}({asked.first}cost=ring), or one of {others}"
     if not arm.scheme:
         raise SpecError(f"order: {asked.name} needs to know what the command does", fix=fix)
-    found = cost_of(parse(arm.scheme, "ring"))
-    if found is None:
+    model = cost_of(parse(arm.scheme, "ring"))
+    if model is None:
         raise SpecError(f"order: {asked.name} has no cost for scheme {arm.scheme}", fix=fix)
-    return build(found, hosts)
+    return build(model, hosts)
 
 
 def finding(arm: Arm, hosts: int, gradient_bytes: float, scale: float) -> Finding | None:
     """Return what hosts measure for an arm's order; None where no order is to be found.
 
     Args:
-        gradient_bytes: bytes that are reduced, where the order does not say how many.
-        scale: by what rates are divided, and so the bytes that the order says.
+        gradient_bytes: bytes that are reduced, if the order does not say how many.
+        scale: divisor of rates, and so of the bytes that the order says.
     """
     if (asked := sought(arm)) is None:
         return None

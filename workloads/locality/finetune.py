@@ -1,7 +1,7 @@
-"""Finetune: masters move, step by step, from the host that holds the others up (PHub thesis, section 4.2.3).
+"""Finetune: masters move, step by step, away from the host that delays the others (PHub thesis, section 4.2.3).
 
-Each host has a blame, for the time that it takes and for the load that it has. Masters move from the host with the most
-to the one with the least, one at first, and twice as many each time that the same host has the most again.
+The blame of a host grows with the time that it takes and the load that it has. Masters move from the host with most
+blame to the host with least: one master at first, and twice as many each time that the same host has most again.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import numpy as np
 from testbed.workloads.locality.masters import Hosts, Masters, Pairs
 
 BETA, GAMMA = 0.1, 0.9
-"""Weights of load and of time in the blame. The thesis gives none. Equal weights would leave masters at a host with
-two fifths of the others' rate: the others' larger loads are then blamed as much as its longer time."""
+"""Weights of load and of time in the blame. The thesis gives none. With equal weights, a host with two fifths of
+the others' rate would keep masters: the larger loads of the others are then blamed as much as its longer time."""
 EPSILON = 1.05
-"""Ratio of the most blame to the least up to which masters stay. The thesis gives none."""
+"""Largest ratio of the most blame to the least at which masters stay. The thesis gives none."""
 MOST_MOVES = 8
 
 
 def times_s(sent_bytes: Pairs, rate_bps: Pairs, rtt_s: Pairs) -> Hosts:
-    """Compute for how long each host moves bytes in an iteration, by what was measured: its longest round trip, and all
-    that it sends over all its rates."""
-    found: Hosts = rtt_s.max(axis=1) + 8 * sent_bytes.sum(axis=1) / rate_bps.sum(axis=1)
-    return found
+    """Compute for how long each host moves bytes in an iteration: its longest round trip, and its bytes over the sum of
+    its rates."""
+    moving_s: Hosts = rtt_s.max(axis=1) + 8 * sent_bytes.sum(axis=1) / rate_bps.sum(axis=1)
+    return moving_s
 
 
 def blame(sent_bytes: Hosts, took_s: Hosts, beta: float = BETA, gamma: float = GAMMA) -> Hosts:
@@ -30,19 +30,19 @@ def blame(sent_bytes: Hosts, took_s: Hosts, beta: float = BETA, gamma: float = G
     time over the mean. Equal loads are 0."""
     spread = np.ptp(sent_bytes)
     load = (sent_bytes - sent_bytes.min()) / spread if spread else np.zeros(len(sent_bytes))
-    found: Hosts = beta * load + gamma * took_s / took_s.mean()
-    return found
+    blamed: Hosts = beta * load + gamma * took_s / took_s.mean()
+    return blamed
 
 
 class Finetune:
-    """A sequence of steps, which knows from which host masters moved last."""
+    """A sequence of steps. It remembers the host from which masters moved last, and how many."""
 
     def __init__(self) -> None:
         self._last: int | None = None
         self._moves = 1
 
     def step(self, masters: Masters, blamed: Hosts) -> Masters | None:
-        """Return the masters after a step; None where blame is about equal, or nobody has a master to give away."""
+        """Return the masters after a step; None if blame is about equal, or if no host has a master to give away."""
         if blamed.max() <= EPSILON * blamed.min():
             self._last = None
             return None
@@ -59,15 +59,15 @@ class Finetune:
 
 
 def can_give(masters: Masters, host: int) -> bool:
-    """Whether a host is the master of a class, and another host can be instead."""
+    """Whether a host is the master of a class, and another host can become it."""
     return bool(masters.globals[host] or (masters.locals[host] and len(masters.groups[masters.group(host)]) > 1))
 
 
 def moved(masters: Masters, source: int, targets: list[int]) -> Masters:
-    """Move one class's GM from ``source`` to the first of ``targets``, or, if it is no GM, one class's LM to the first
-    of its group. Without either, nothing moves.
+    """Make the first of ``targets`` the GM of a class whose GM is ``source``. If ``source`` is GM of none, make the
+    first target in its group the LM of a class whose LM is ``source``. If ``source`` is no master, nothing moves.
 
-    A new GM becomes the LM of its group for the class, and the old GM stays the LM of its own, if that is another one.
+    The new GM is also the LM of the class in its group. If the old GM is in another group, it stays the LM there.
     """
     gm, lm = masters.gm.copy(), masters.lm.copy()
     here = masters.group(source)

@@ -1,5 +1,5 @@
-"""Masters of 2LHA (PHub thesis, section 4.2.2) as a value that can be moved: who is the global master (GM) of each
-class, and who its local master (LM) in each group."""
+"""Masters of 2LHA (PHub thesis, section 4.2.2) as a value: the host that is the global master (GM) of each class, and
+the host that is its local master (LM) in each group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Masters:
         return hierarchy(self.groups, self.gm, self.lm)
 
     def sent_bytes(self, class_bytes: float) -> Hosts:
-        """Compute what each host sends in an iteration: a sum up each tree, and the sum of all to each child."""
+        """Compute the bytes that each host sends in an iteration: sums up each tree, and the total to each child."""
         trees = self.parents
         children = np.bincount(trees[trees != ROOT], minlength=self.hosts)
         sent: Hosts = class_bytes * ((trees != ROOT).sum(axis=0) + children)
@@ -50,7 +50,7 @@ class Masters:
 
     @property
     def globals(self) -> NDArray[np.int64]:
-        """Number of classes whose GM each host is, int64[hosts]."""
+        """Number of classes of which each host is the GM, int64[hosts]."""
         return np.bincount(self.gm, minlength=self.hosts)
 
     @property

@@ -1,12 +1,13 @@
-"""Quicktune: masters anew for rates that have changed (PHub thesis, section 4.2.3).
+"""Quicktune: a new assignment of all masters, for rates that have changed (PHub thesis, section 4.2.3).
 
-It is to make the longest time of a host least, where a host takes
+Its aim is that the slowest host takes as little time as possible, where host i takes
 
     t_i = sum over classes c of S(c) (LM(i,c) |G(i)| + GM(i,c) |G|) / sum over hosts n of BW(i,n)
 
 with S(c) the bytes of a class, G(i) the host's group, and |G| the number of groups. As the thesis does, GMs go to
 groups in proportion to their rates to other groups, and masters within a group in proportion to each host's rates.
-Whole numbers are those of the largest remainder. The time is near the least that there is, and not always the least.
+Shares become whole numbers by the method of the largest remainder. The time is near the least possible one, and not
+always the least.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from testbed.workloads.sync.schemes.two_level import masters
 
 
 def quicktune(groups: Sequence[Sequence[int]], classes: int, rate_bps: Pairs) -> Masters:
-    """Assign the masters of ``classes`` equal parts of the gradient for these rates, of which each host has some."""
+    """Assign the masters of ``classes`` equal parts of the gradient by these rates; each host has a rate above 0."""
     own = _whole(rate_bps.sum(axis=1))
     between = rate_bps.copy()
     for group in groups:

@@ -1,8 +1,8 @@
-"""Autotune: when masters move, and how, by what hosts tell of their iterations (PHub thesis, section 4.2.3).
+"""Autotune: decides from samples of iterations when and how masters move (PHub thesis, section 4.2.3).
 
-A step is made every :data:`EVERY` iterations, and once iterations became longer or shorter by a fifth
-(:data:`CHANGED`). The latter is a Quicktune, for the rates are others then; all other steps are Finetune's. Only
-iterations under the newest plan count, and after a Quicktune iterations are compared with the first ones under its
+A step is made every :data:`EVERY` iterations, and as soon as iterations have become longer or shorter by a fifth
+(:data:`CHANGED`). Then rates are taken to have changed, and the step is a Quicktune; all other steps are Finetune's.
+Only iterations under the newest plan count. After a Quicktune, iterations are compared with the first ones under its
 plan.
 """
 
@@ -21,22 +21,22 @@ from testbed.workloads.locality.quicktune import quicktune
 EVERY = 10
 """Iterations from one step to the next."""
 CHANGED = 1.2
-"""Ratio by which iterations became longer or shorter when rates are taken to have changed."""
+"""Ratio by which iterations must become longer or shorter for rates to be taken to have changed."""
 IN_A_ROW = 3
-"""Iterations that have to be longer, or shorter, one after another: a single one may be for any reason."""
+"""Number of iterations in a row that must be longer, or shorter: a single one may be so for any reason."""
 QUICKTUNE, FINETUNE = "quicktune", "finetune"
 
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """An iteration as all hosts saw it.
+    """An iteration, from the samples of all hosts.
 
     Attributes:
         number: from 0 on.
         plan: the number of its plan.
         took_s: how long it took.
-        sent_bytes, rate_bps, rtt_s: what each host sent to each other one, how fast, and the round trip between them;
-            NaN where that is not known.
+        sent_bytes, rate_bps, rtt_s: bytes that each host sent to each other one, how fast, and the round trip between
+            them; NaN where that is not known.
     """
 
     number: int
@@ -52,10 +52,10 @@ class Step:
     """A step of Autotune.
 
     Attributes:
-        after: iterations that were done.
+        after: number of iterations that were done before it.
         how: ``QUICKTUNE`` or ``FINETUNE``.
-        took_s: the median time of the iterations by which it was decided.
-        plan: the number of the new plan; None where masters stay.
+        took_s: the median time of the iterations from which it was decided.
+        plan: the number of the new plan; None if masters stay.
         masters: the masters from now on.
         predicted_s: how long an iteration will take if the longest time of a host changes as its bytes do, at the rates
             that were measured.
@@ -104,7 +104,7 @@ class Steps:
         return self._step(FINETUNE, self._window) if (seen.number + 1) % EVERY == 0 else None
 
     def withdraw(self) -> None:
-        """Take the plan of the last step back: it was not told."""
+        """Take back the plan of the last step, which was not told."""
         del self._masters[self.newest]
         self.newest -= 1
 
@@ -138,17 +138,17 @@ class Steps:
 def _medians(seen: Sequence[Iteration], of: Callable[[Iteration], Pairs]) -> Pairs:
     """Medians over iterations of the values that are known; NaN where none is."""
     stack = np.ma.masked_invalid(np.stack([of(each) for each in seen]))
-    found: Pairs = np.ma.median(stack, axis=0).filled(np.nan)  # type: ignore[no-untyped-call]
-    return found
+    medians: Pairs = np.ma.median(stack, axis=0).filled(np.nan)  # type: ignore[no-untyped-call]
+    return medians
 
 
 def filled(rate_bps: Pairs) -> Pairs:
-    """Put the mean of a host's known rates where one is not known, that of all hosts for a host without any, and 1
-    where there is none at all; 0 from each host to itself."""
-    found, known = rate_bps.copy(), ~np.isnan(rate_bps)
+    """Fill in the rates that are not known: the mean of the host's known rates, of all known rates for a host without
+    any, or 1 if no rate is known. From each host to itself it is 0."""
+    rates, known = rate_bps.copy(), ~np.isnan(rate_bps)
     np.fill_diagonal(known, False)
-    mean_of_all = found[known].mean() if known.any() else 1.0
-    for row, has in zip(found, known, strict=True):
+    mean_of_all = rates[known].mean() if known.any() else 1.0
+    for row, has in zip(rates, known, strict=True):
         row[~has] = row[has].mean() if has.any() else mean_of_all
-    np.fill_diagonal(found, 0.0)
-    return found
+    np.fill_diagonal(rates, 0.0)
+    return rates

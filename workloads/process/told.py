@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 MOST_BYTES = 1 << 22
-"""Limit on the bytes of a line: a longer line is none of ours."""
+"""Limit on the bytes of a line: the harness writes no longer one."""
 
 
 class Lines:
@@ -20,7 +20,7 @@ class Lines:
         """Read each new line; nothing while there is no file.
 
         Raises:
-            ValueError: a line is longer than ours.
+            ValueError: a line is longer than :data:`MOST_BYTES`.
         """
         try:
             with self._path.open("rb") as file:

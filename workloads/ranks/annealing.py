@@ -10,7 +10,7 @@ from testbed.workloads.ranks.costs import Floats, Ints
 
 STARTS = 3
 STEPS_A_HOST, MOST_STEPS = 4000, 4_000_000
-"""Steps of each start: so many a host, and at most ``MOST_STEPS`` over the number of hosts."""
+"""Steps of each start: ``STEPS_A_HOST`` for each host, and at most ``MOST_STEPS`` over the number of hosts."""
 COLDEST = 1e-3
 """The last temperature over the first one, which is the spread of random orders' costs."""
 LONGEST = 8
@@ -31,8 +31,9 @@ def steps(hosts: int) -> int:
 def anneal(hosts: int, values: Values, seed: int) -> tuple[int, ...]:
     """Return the best order seen from :data:`STARTS` random starts.
 
-    A step shuffles a run of ranks, or swaps two. It is taken if it makes the number smaller, or else by chance: the
-    less it makes it larger, and the earlier, the likelier. All starts make the same step, each in its own order.
+    A step shuffles a run of ranks, or swaps two. It is taken if it makes the number smaller. Otherwise it is taken by
+    chance, most likely if the increase is small and the search is young. All starts make the same step, each in its
+    own order.
     """
     random = np.random.default_rng(seed)
     sampled = random.permuted(np.tile(np.arange(hosts), (_SAMPLED, 1)), axis=1)
@@ -53,7 +54,7 @@ def anneal(hosts: int, values: Values, seed: int) -> tuple[int, ...]:
 
 
 def _moves(hosts: int, count: int, random: np.random.Generator) -> Iterator[Ints]:
-    """Yield so many steps, each a permutation of ranks."""
+    """Yield ``count`` steps, each a permutation of ranks."""
     for done in range(0, count, _BLOCK):
         rows = np.arange(min(_BLOCK, count - done))
         keys = np.tile(np.arange(hosts, dtype=np.float64), (len(rows), 1))

@@ -1,7 +1,7 @@
 """Cost models of collectives: what an order of hosts costs, given what a transfer between any two costs.
 
 PHub thesis, section 5.2.1. A cost adds up transfers between pairs of ranks, each of a share of the S bytes that are
-reduced. Either it is a sum over rounds, in which the dearest transfer counts, or it is the dearest way through a tree.
+reduced. It is a sum over rounds, each as dear as its dearest transfer, or the cost of the dearest way through a tree.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Cost:
         pairs: int[E, 2], the ranks of each transfer.
         share: float64[E], its part of S.
         groups: int[G, K], transfers of each round or way; -1 where it has fewer than K.
-        of_rounds: whether groups are rounds, whose dearest transfers are added. Otherwise they are ways, the dearest of
-            which counts.
-        any_first: whether an order costs the same with any of its hosts at rank 0, and the others moved.
+        of_rounds: whether groups are rounds: the cost is then the sum of their dearest transfers. Otherwise they are
+            ways, and the cost is that of the dearest way.
+        any_first: whether, for each host, some order of least cost has it at rank 0.
     """
 
     ranks: int
@@ -55,7 +55,7 @@ class Distances:
     @classmethod
     def larger(cls, fixed: Floats, per_byte: Floats | None = None) -> Distances:
         """Take the larger of a pair's two directions."""
-        return cls(*(None if one is None else np.maximum(one, one.T) for one in (fixed, per_byte)))  # type: ignore[arg-type]
+        return cls(*(None if table is None else np.maximum(table, table.T) for table in (fixed, per_byte)))  # type: ignore[arg-type]
 
     def of(self, size_bytes: float) -> Floats:
         """Compute what transfers of a size cost, float64[n, n]."""
@@ -63,7 +63,7 @@ class Distances:
 
 
 class Priced:
-    """A cost among hosts with these distances: :meth:`values` of orders, of which each is int[n], hosts by rank."""
+    """A cost model with distances between hosts, which gives costs to orders. An order is int[n], hosts by rank."""
 
     def __init__(self, cost: Cost, distances: Distances, size_bytes: float = 0.0) -> None:
         self.cost, self.hosts = cost, cost.ranks
@@ -82,8 +82,8 @@ class Priced:
         if self.cost.groups.shape[1] > 1:
             each = np.concatenate([each, np.zeros((len(orders), 1))], axis=1)[:, self.cost.groups]  # -1 is this 0
             each = each.max(axis=2) if self.cost.of_rounds else each.sum(axis=2)
-        found: Floats = each.sum(axis=1) if self.cost.of_rounds else each.max(axis=1)
-        return found
+        totals: Floats = each.sum(axis=1) if self.cost.of_rounds else each.max(axis=1)
+        return totals
 
     def value(self, order: Sequence[int]) -> float:
         """Compute the cost of an order."""
@@ -98,7 +98,7 @@ def ring(ranks: int) -> Cost:
 def halving_doubling(ranks: int) -> Cost:
     """C_hd: half of the data to the neighbour, a quarter at distance 2, and so on.
 
-    The thesis has pairs j, j + 2^i for j < N/2, which are no exchange. Ranks exchange with j xor 2^i.
+    The thesis pairs j and j + 2^i for j < N/2, some of which do not exchange data. Rank j exchanges with j xor 2^i.
     """
     return _exchanges(ranks, "halving_doubling", range(ranks.bit_length() - 1))
 
@@ -132,8 +132,8 @@ def _exchanges(ranks: int, name: str, bits: Sequence[int]) -> Cost:
 def bcube(ranks: int, *, base: int = 2) -> Cost:
     """C_b: ranks that differ in one digit to this base exchange, digit by digit from the lowest.
 
-    The last digit has the rest, where N is no power of the base (8 with base 4 is 4 x 2), and numbers from N on are
-    nobody. The thesis counts k up to B; a rank has B - 1 peers.
+    If N is no power of the base, the last digit has the remaining factor (8 with base 4 is 4 x 2), and there are no
+    ranks from N on. The thesis counts k up to B; a rank has B - 1 peers.
 
     Raises:
         SpecError: the base is below 2.
@@ -144,7 +144,7 @@ def bcube(ranks: int, *, base: int = 2) -> Cost:
     while apart < ranks:
         radix = min(base, -(-ranks // apart))
         group = [range(at, min(ranks, at + radix * apart), apart) for at in range(ranks) if at // apart % radix == 0]
-        rounds.append([(a, b, 1 / (apart * radix)) for some in group for a, b in combinations(some, 2)])
+        rounds.append([(a, b, 1 / (apart * radix)) for peers in group for a, b in combinations(peers, 2)])
         apart *= radix
     return _cost(ranks, rounds, any_first=apart == ranks)
 

@@ -1,4 +1,4 @@
-"""Proof that no order costs less than one that is there, or a better one, by CP-SAT of OR-tools."""
+"""Search by OR-Tools' CP-SAT for a better order than a given one, or for a proof that there is none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from testbed.workloads.ranks.costs import Priced
 
 SECONDS = 2.0
-"""Budget in CP-SAT's own measure of time, which is about a second and the same on all machines."""
+"""Budget in CP-SAT's deterministic time, whose unit is about a second and the same on all machines."""
 MOST_ENTRIES = 200_000
-"""The most entries of tables in a model; a larger one is not tried."""
+"""Limit on the entries of tables in a model; a larger model is not tried."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Proof:
     """Result of a search for a cheaper order (for a dearer one, where ``worst``).
 
     Attributes:
-        order: one that is better than the one given; None where none was seen.
-        bound: cost below which (above which) there is certainly none.
-        proven: whether ``order``, or the one given, is the best one.
+        order: an order that is better than the given one; None if none was seen.
+        bound: cost such that no order costs less (more).
+        proven: whether ``order``, or else the given one, is the best.
     """
 
     order: tuple[int, ...] | None
@@ -42,7 +42,7 @@ def is_installed() -> bool:
 def improve(priced: Priced, order: Sequence[int], unit: float, *, worst: bool = False, seed: int = 0) -> Proof:
     """Look for an order that is better than ``order``, all costs being rounded to whole ``unit``.
 
-    Repeats find the same: it has one worker, a seed, and a budget that is no time of a clock.
+    Repeats give the same result: the solver has one worker, a seed, and a budget that does not depend on a clock.
     """
     if not is_installed() or _entries(priced) > MOST_ENTRIES:
         return UNKNOWN
@@ -85,23 +85,23 @@ def _whole(priced: Priced, tables: Any, order: Sequence[int]) -> int:
 
 
 def _circuit(model: Any, priced: Priced, tables: Any) -> tuple[Any, Any]:
-    """A ring is a circuit through all hosts."""
+    """Model a ring as a circuit through all hosts; return its cost, and a function that reads the order."""
     hosts, costs = range(priced.hosts), tables[0]
     arcs = [(a, b, model.new_bool_var("")) for a in hosts for b in hosts if a != b]
     model.add_circuit(arcs)
 
     def ranks(solver: Any) -> tuple[int, ...]:
         following = {a: b for a, b, taken in arcs if solver.boolean_value(taken)}
-        found = [0]
-        while len(found) < priced.hosts:
-            found.append(following[found[-1]])
-        return tuple(found)
+        order = [0]
+        while len(order) < priced.hosts:
+            order.append(following[order[-1]])
+        return tuple(order)
 
     return sum(int(costs[a, b]) * taken for a, b, taken in arcs), ranks
 
 
 def _elements(model: Any, priced: Priced, tables: Any) -> tuple[Any, Any]:
-    """Each rank has a host, and each transfer's cost is an element of a table by its two hosts."""
+    """Model the host of each rank, and each transfer's cost as the element of a table for its two hosts."""
     cost, last = priced.cost, priced.hosts - 1
     hosts = [model.new_int_var(0, last, "") for _ in range(priced.hosts)]
     model.add_all_different(hosts)
@@ -122,7 +122,7 @@ def _elements(model: Any, priced: Priced, tables: Any) -> tuple[Any, Any]:
     return total, lambda solver: tuple(solver.value(host) for host in hosts)
 
 
-def _largest(model: Any, some: Sequence[Any], tables: Any) -> Any:
-    found = model.new_int_var(0, int(tables.max()) * len(tables.T), "")
-    model.add_max_equality(found, some)
-    return found
+def _largest(model: Any, costs: Sequence[Any], tables: Any) -> Any:
+    largest = model.new_int_var(0, int(tables.max()) * len(tables.T), "")
+    model.add_max_equality(largest, costs)
+    return largest

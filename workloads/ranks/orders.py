@@ -1,4 +1,4 @@
-"""Best, worst and middling orders of hosts: annealed, then proven where that is possible (PHub thesis, 5.2.3)."""
+"""Best and worst orders of hosts, and orders between: annealed, then proven if possible (PHub thesis, 5.2.3)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class Found:
         cost: of this order.
         by_number: cost of the order of numbers.
         best, worst: costs of the best and the worst order that were found.
-        bound: cost that no order is below (above, for the worst one), as the solver rounds costs; None where there is
-            none.
-        proven: whether no order is better (worse, for the worst one; neither, for one between them).
-        note: words on why that is not proven; empty where it is.
+        bound: cost such that no order costs less (more, for the worst order), as the solver rounds costs; None if not
+            known.
+        proven: whether it is proven that no order costs less (more, for the worst order). For an order between them,
+            whether both ends are proven.
+        note: reason why that is not proven; empty if it is.
         took_s: seconds.
     """
 
@@ -50,7 +51,7 @@ def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int
     """Find the order whose cost is ``percentile`` of the way from the best one's, 0, to the worst one's, 100.
 
     The thesis takes the "10i-th percentile in the range of costs" (section 6.3.2), which is read as best + i/10
-    (worst - best). Costs between the ends need not exist: the nearest one that was seen is taken.
+    (worst - best). There need not be an order of that cost: the one with the nearest cost that was seen is taken.
 
     Args:
         unit: to which CP-SAT rounds costs.
@@ -82,10 +83,10 @@ def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int
 
 
 def _end(priced: Priced, unit: float, seed: int, *, worst: bool, prove: bool) -> tuple[Order, Proof]:
-    """Return the best order, or the worst, and its proof if one is wanted."""
+    """Return the best order, or the worst, and its proof if ``prove`` is set."""
     sign = -1 if worst else 1
     annealed = anneal(priced.hosts, lambda orders: sign * priced.values(orders), seed)
-    order = min(tuple(range(priced.hosts)), annealed, key=lambda one: sign * priced.value(one))
+    order = min(tuple(range(priced.hosts)), annealed, key=lambda order: sign * priced.value(order))
     if not prove:
         return order, Proof(None, None, False)
     proof = improve(priced, order, unit, worst=worst, seed=seed)

@@ -1,4 +1,4 @@
-"""Decision about an order of ranks: from distances that hosts probe to hosts by rank (PHub thesis, section 5.2)."""
+"""Decision on an order of ranks from the distances that hosts have probed (PHub thesis, section 5.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.workloads.ranks.orders import MICROSECOND, find
 
 
 def cost_of(scheme: Call) -> Call | None:
-    """Return the cost model that a scheme's collective has; None where it has none."""
+    """Return the cost model of a scheme's collective; None if there is none."""
     algorithm = scheme.arguments.get("algorithm", "allreduce")
     if scheme.name == "openmpi":
         name = {"ring": "ring", "segmented_ring": "ring", "rabenseifner": "halving_doubling"}.get(str(algorithm))
@@ -34,7 +34,7 @@ def decide(
     percentile: float,
     size_bytes: float,
 ) -> Decided:
-    """Find the order that is so far from the best to the worst, 0 to 100.
+    """Find the order whose cost is ``percentile`` of the way from the best order's, 0, to the worst one's, 100.
 
     Args:
         measured: round trips (s) from each host to all, in the order of these hosts; after them, if both were probed,
@@ -45,10 +45,10 @@ def decide(
     rows = np.array([measured[name] for name in names], dtype=np.float64)
     per_byte = 8 * _filled(rows[:, len(hosts) + at]) if rows.shape[1] > len(hosts) else None
     distances = Distances.larger(_filled(rows[:, at]) / 2, per_byte)
-    found = find(Priced(cost, distances, size_bytes), percentile, MICROSECOND, seed)
-    order = [names[host] for host in found.order]
-    costs_s = {f"{name}_s": getattr(found, name) for name in ("cost", "by_number", "best", "worst", "bound")}
-    more = {"proven": found.proven, "note": found.note, "took_s": found.took_s}
+    result = find(Priced(cost, distances, size_bytes), percentile, MICROSECOND, seed)
+    order = [names[host] for host in result.order]
+    costs_s = {f"{name}_s": getattr(result, name) for name in ("cost", "by_number", "best", "worst", "bound")}
+    more = {"proven": result.proven, "note": result.note, "took_s": result.took_s}
     return Decided({"order": f"[{','.join(order)}]"}, {"order": order, **costs_s, **more})
 
 

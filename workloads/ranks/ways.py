@@ -1,4 +1,4 @@
-"""Longest way through the trees that run, beside C_dbt: our double binary trees are not those of the thesis."""
+"""Longest way through the trees of our scheme, shown beside C_dbt: our double binary trees are not the thesis's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.workloads.sync.forest import Forest
 
 
 def longest_way(forest: Forest, distances: Distances, order: Sequence[int], size_bytes: float = 0.0) -> float:
-    """Return what the dearest way of a class costs, from a leaf up to the root and down to a leaf.
+    """Return the cost of the dearest way of a class, from a leaf up to the root and down to a leaf.
 
     Args:
         forest: its nodes are hosts, and rank r is node ``order[r]`` of ``distances``.

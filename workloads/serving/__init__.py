@@ -1,1 +1,1 @@
-"""Parts that all processes with weights, and their workers, have in common, whichever kind of trial they belong to."""
+"""Common parts of processes that hold weights, and of their workers, for all kinds of trial."""

@@ -1,7 +1,7 @@
 """Notes and floats over connections, and barriers: the common part of servers, their replicas and workers.
 
-A message (:mod:`testbed.workloads.sync.framed`) is a note, all floats of an array, or nothing besides its kind. The
-subclass says what notes mean, where floats go, and what follows from either.
+A message (:mod:`testbed.workloads.sync.framed`) has a kind, and a note, all floats of an array, or nothing more. The
+subclass says what notes mean, where floats go, and what follows from a message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from testbed.workloads.sync.loop import NoBuckets
 BARRIER, NOTE, FLOATS = range(3)
 """Kinds of messages; subclasses have further ones, which are headers alone."""
 LONGEST_BYTES = 1 << 24
-"""Limit on the bytes of a note; room is made for it before it is read."""
+"""Limit on the bytes of a note: memory for it is taken before it is read."""
 
 Floats = NDArray[np.float32]
 
@@ -44,7 +44,7 @@ class Exchange(Framed):
     """Number of times that a barrier goes up and down the tree."""
 
     def __init__(self, name: str, names: Mapping[int, str] | Sequence[str], sockets: Mapping[int, socket]) -> None:
-        """Set up; ``names`` are those of the processes at the other ends, by their node."""
+        """Set up; ``names`` are the names of the processes at the other ends, by node."""
         super().__init__(name, [Connection(peer, names[peer], sock) for peer, sock in sockets.items()])
         self._by_node = {connection.node: connection for connection in self._connections}
         self.met = dict.fromkeys(sockets, 0)
@@ -56,7 +56,7 @@ class Exchange(Framed):
 
     @abstractmethod
     def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
-        """Handle a message that has arrived whole, and is no word of a barrier."""
+        """Handle a message that has arrived whole, and does not belong to a barrier."""
 
     def _tell(self, connection: Connection, kind: int, payload: memoryview | bytes = b"") -> None:
         """Queue a message. The payload must stay as it is until it is sent."""

@@ -1,10 +1,10 @@
 """Neighbours that may be lost, and actions that wait for their time.
 
-Neighbours that may be lost are watched: one is lost when its connection ends, or when nothing has come from it for too
-long. So that something comes, all send a message without a meaning when they have sent nothing else. Such messages are
-no progress: who waits for something else still gives up in time.
+A neighbour is lost when its connection ends, or when nothing has come from it for too long. So each process sends a
+sign of life, a message without a meaning, when it has sent nothing else. Signs of life are no progress: a process that
+waits for something else still times out.
 
-What a process is to do later (a transfer that begins in 20 ms) waits in a queue by time.
+Actions of a later time, such as a transfer that begins in 20 ms, wait in a queue by time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from testbed.workloads.sync.connection import HEADER_BYTES, Connection, LostErro
 from testbed.workloads.sync.tcp_info import Sent, sent
 
 ALIVE = FLOATS + 1
-"""The kind of messages without a meaning."""
+"""The kind of signs of life."""
 _SIGNS = 8
 """Number of signs of life that a process gives within the time of silence after which it counts as lost."""
 _RETURN_AFTER = 1.5
-"""How many times as long as others a neighbour that may be started again may be silent. If it stands still, it is ended
-before it is started again, and that must be noted by then."""
+"""Factor on the time of silence that a neighbour may have if it may be started again. If it stands still, it is ended
+before it is started again, and there must be time to note that."""
 
 
 class Seek:
@@ -40,9 +40,9 @@ class Seek:
         self._dial, self._fenced, self._known_bytes = dial, fenced, 0
 
     def __call__(self, meanwhile: Callable[[], None]) -> socket:
-        found = self._dial(meanwhile)
+        sock = self._dial(meanwhile)
         self._known_bytes = self._bytes
-        return found
+        return sock
 
     def is_due(self) -> bool:
         """Whether a neighbour that stood still has been ended since it was last found."""
@@ -72,12 +72,12 @@ class Watched(Exchange):
         self._signs = self._told_bytes = 0
         self._signed_s = -math.inf
         self._has_come = False
-        """Whether something came in this step, besides signs of life."""
+        """Whether something other than signs of life came in this step."""
         self._returning: Mapping[int, Seek] = {}
         self._former: dict[int, tuple[int, Sent]] = {}
-        """Bytes that were sent to each neighbour that is lost;"""
+        """Bytes that were sent to each neighbour that is lost."""
         self._earlier: dict[int, tuple[int, Sent]] = {}
-        """and to each one that is back, before it was lost."""
+        """Bytes that were sent, before its loss, to each neighbour that was lost and is back."""
 
     @property
     def _former_bytes(self) -> int:
@@ -104,7 +104,7 @@ class Watched(Exchange):
             self._has_come = True
             super()._message(connection, kind, room)
 
-    # What is to be done later.
+    # Actions of a later time.
 
     def _at(self, due_s: float, action: Callable[[], None]) -> None:
         """Call ``action`` at ``due_s`` (``time.monotonic``)."""
@@ -146,10 +146,12 @@ class Watched(Exchange):
     def _watch(
         self, losable: Collection[int], loss_s: float | None, returning: Mapping[int, Seek] | None = None
     ) -> None:
-        """Notice from now on when neighbours are lost. One is lost when its connection ends, or when nothing comes from
-        it for ``loss_s``. Only ``losable`` ones may be lost: the loss of another is the end of this process; with
-        ``loss_s`` None, that of any. Those that are ``returning`` are started again when they end, or stood still and
-        were ended; otherwise their silence is the end."""
+        """Notice from now on when neighbours are lost: their connection ends, or nothing comes for ``loss_s``.
+
+        This process goes on when one of ``losable`` is lost, and ends when another is. With ``loss_s`` None, it ends
+        when any is lost. ``returning`` neighbours are started again after they have ended, or have stood still and
+        were ended; if one is silent for another reason, this process ends.
+        """
         if loss_s is None:
             return
         self._losable, self._loss_s, self._returning = losable, loss_s, returning or {}
@@ -160,10 +162,10 @@ class Watched(Exchange):
         return node in self._by_node and self._waits_for(self._by_node[node])
 
     def _look_for_life(self) -> None:
-        """Give a sign of life, and lose the neighbours that have given none.
+        """Give a sign of life, and note the loss of neighbours that have given none.
 
         Raises:
-            LostError: one of them may not be lost.
+            LostError: one of these neighbours may not be lost.
         """
         now_s = time.monotonic()
         if now_s - self._look_s > self._loss_s / 2:  # this process stood still: what others have sent is still unread
@@ -188,14 +190,14 @@ class Watched(Exchange):
                 self._signs += 1
 
     def _stay_alive(self) -> None:
-        """Give signs of life, if it is time, while this process does nothing else. Nothing is read meanwhile."""
+        """Give signs of life if it is time. Nothing is read meanwhile."""
         now_s = time.monotonic()
         if now_s >= self._signed_s + self._loss_s / _SIGNS:
             self._give_signs(now_s)
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the kernel as much of what is queued as it takes now, while this process does nothing else."""
+        """Give the kernel as much of the queued data as it takes now."""
         for connection in self._wires:
             with suppress(LostError):  # the loop will see it
                 while connection.sending and connection.flush():
@@ -222,7 +224,7 @@ class Watched(Exchange):
             self._has_lost(node)
 
     def _forget(self, node: int) -> None:
-        """Forget what has come from a neighbour and is not whole, because its connection is lost."""
+        """Forget the messages of a lost neighbour that have not come whole."""
 
     def _has_lost(self, node: int) -> None:
         """React to the loss of a neighbour."""

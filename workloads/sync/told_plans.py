@@ -40,10 +40,10 @@ def read(line: bytes) -> tuple[int, Any]:
 
 
 def along(forest: Forest, parents: Sequence[Sequence[int]] | Parents | Any) -> Forest:
-    """Return the forest with other trees, the same for both ways, once they are known to make all sums.
+    """Return the forest with other trees, the same for both ways, after a check that they make all sums.
 
     Raises:
-        SchemeError: they do not, or are of other classes or hosts.
+        SchemeError: the trees do not, or are not those of as many classes and hosts.
     """
     hosts = len(forest.workers)
     fix = f"tell {forest.classes} lists of {hosts} whole numbers"
@@ -59,6 +59,6 @@ def along(forest: Forest, parents: Sequence[Sequence[int]] | Parents | Any) -> F
         raise SchemeError(f"its parents are {trees.min()} to {trees.max()}, of {hosts} hosts", fix=fix)
     reduce = np.full_like(forest.reduce, ABSENT)
     reduce[:, list(forest.workers)] = trees
-    found = replace(forest, reduce=reduce, broadcast=reduce)
-    check_sums(found)
-    return found
+    other = replace(forest, reduce=reduce, broadcast=reduce)
+    check_sums(other)
+    return other

@@ -22,9 +22,9 @@ from testbed.workloads.locality.paia import paia
 
 MOST_DRAWN = 4
 MOST_HOSTS = 64
-"""Hosts of a heat map at most."""
+"""Limit on the hosts of a heat map."""
 UNITS = {"latency": ("ms", 1.0), "bandwidth": ("ms a Mbit", 1e6)}
-"""Unit of distances by the probe, and how many bits they are for; other measurements are between no pairs."""
+"""Unit of a probe's distances, and the factor to it; the measurements of other probes are not of pairs of hosts."""
 GROUP = "#22577a"
 DEFINED = (
     "Colours are the distances that hosts probed before the trial trained: the round trip of a packet, or the time "
@@ -37,7 +37,7 @@ Groups = Sequence[Sequence[str]]
 
 
 def probed(study: Study) -> Question | None:
-    """Heat maps of hosts by hosts, in the order of groups and in that of hidden racks."""
+    """Draw heat maps of the distances between hosts, in the order of groups and in that of hidden racks."""
     every: dict[str, tuple[MeasuredCell, Trial, Found]] = {}
     for cell in study.cells:
         if (trial := cell.typical) is None:
@@ -70,7 +70,7 @@ def probed(study: Study) -> Question | None:
 
 
 def _table(trial: Trial, entry: Found) -> pd.DataFrame:
-    """A row for each two hosts."""
+    """Return a row for each pair of hosts."""
     names = list(entry.measured)
     pairs = [(a, b, entry.measured[a][j]) for a in names for j, b in enumerate(names)]
     return pd.DataFrame(
@@ -141,7 +141,7 @@ def _figure(entry: Found, groups: Groups, rows: list[int]) -> plot.Figure:
 
 
 def _row(cell: MeasuredCell, trial: Trial, entry: Found) -> dict[str, str]:
-    """Write what was probed, and how right it is where that is known."""
+    """Describe the probes of a trial, and how accurate they are if that is known."""
     groups, racks, hidden = _groups(entry), _racks(trial, entry), _hidden(trial)
     distances = np.array([[np.nan if d is None else d for d in row] for row in entry.measured.values()])
     told = paia([*zip(hidden.rows, hidden.racks, strict=True)], distances) if hidden else float("nan")

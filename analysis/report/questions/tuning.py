@@ -20,7 +20,7 @@ DEFINED = (
 
 
 def masters(study: Study) -> Question | None:
-    """Throughput over iterations with the plans that were told, and masters by host after each step."""
+    """Draw throughput over iterations with the plans that were told, and masters by host after each step."""
     every = [trial for cell in study.cells if (trial := cell.typical) and trial.tuning and trial.samples is not None]
     if not every:
         return None
@@ -41,7 +41,7 @@ def masters(study: Study) -> Question | None:
 
 
 def _course(trial: Trial) -> pd.DataFrame:
-    """A row for each iteration, with its throughput."""
+    """Return a row for each iteration, with its throughput."""
     assert trial.samples is not None  # callers left the others out
     samples = metrics.rounds(trial.samples)
     ends = samples.groupby("iteration")["end_s"].max()
@@ -50,7 +50,7 @@ def _course(trial: Trial) -> pd.DataFrame:
 
 
 def _steps(trial: Trial) -> pd.DataFrame:
-    """A row for each host after each step."""
+    """Return a row for each host after each step."""
     rows = [(step.after, host, count) for step in trial.tuning for host, count in step.global_masters.items()]
     return pd.DataFrame(rows, columns=["iteration", "host", "global_masters"])
 

@@ -311,7 +311,7 @@ class Server(Holder, Exchange):
             self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
         new = self.ledger.order[known:]
         connection = self._by_node[self._workers[rank]]
-        self._tell(connection, NOTE, reply + b"".join(UPDATE.pack(one.rank, one.iteration) for one in new))
+        self._tell(connection, NOTE, reply + b"".join(UPDATE.pack(update.rank, update.iteration) for update in new))
         self._tell(connection, FLOATS, self._newest)
 
     def _waits_for(self, connection: Connection) -> bool:

@@ -16,15 +16,15 @@ from testbed.workloads.sync.told_plans import along, read
 
 HAS = 1
 MOST_AHEAD = 1000
-"""Most by which a plan's number may be beyond that of the plan that was settled last: each in between takes an
-iteration to be left out."""
+"""Limit on the difference between a plan's number and that of the plan that was settled last: it takes an iteration to
+leave out each plan in between."""
 
 
 class Ballot:
     """A worker's part in the agreement.
 
     Attributes:
-        plan: number of the plan that all follow; 0 of the first one.
+        plan: number of the plan that all workers follow; the first plan has 0.
     """
 
     def __init__(self, forest: Forest) -> None:
@@ -37,7 +37,7 @@ class Ballot:
         self.plan = 0
 
     def take(self, line: bytes) -> str | None:
-        """Take a line that was told; if that is left out, return why."""
+        """Take a line that was told; return the reason if its plan is left out."""
         try:
             number, parents = read(line)
         except ValueError as error:
@@ -68,8 +68,8 @@ class Ballot:
         if total < self._world * HAS:
             return None
         self._settled += 1
-        found = self._told.pop(self._settled, None)
+        settled = self._told.pop(self._settled, None)
         if total > self._world * HAS:
             return None
         self.plan = self._settled
-        return found
+        return settled

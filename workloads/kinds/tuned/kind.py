@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 MOST_LINES, MOST_SAID = 4, 160
-"""The most plans that a worker says it has left out before an iteration, and the most characters of why."""
+"""Limits on the plans that a worker reports as left out before an iteration, and on the characters of each reason."""
 MOST_PARENTS = 2**19
-"""The most parents of a plan: a worker reads no longer line (:mod:`testbed.workloads.process.told`)."""
+"""Limit on the parents of a plan: a worker reads no longer line (:mod:`testbed.workloads.process.told`)."""
 
 
 class TunedCarrier(Carrier[Forest]):
-    """Of no script, which tells nothing of its iterations."""
+    """Carrier that refuses scripts: they tell nothing of their iterations."""
 
     def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
         raise SchemeError(
@@ -41,7 +41,7 @@ class TunedCarrier(Carrier[Forest]):
 
 
 class TunedSharing(Sharing[Forest]):
-    """With nobody: workers are told plans of the whole network."""
+    """Sharing that refuses other jobs: workers are told plans of the whole network."""
 
     among_others = False
 
@@ -53,7 +53,7 @@ class TunedSharing(Sharing[Forest]):
 
 
 class TunedReports(Reports[Forest]):
-    """Reports of plans that a worker has left out, a few lines for each iteration at most, and of its neighbours."""
+    """Reports of a worker: plans that it has left out, a few lines for each iteration at most, and its neighbours."""
 
     def said_bytes(self, plan: Forest) -> int:
         return 2 * MOST_LINES * MOST_SAID + SAID_BYTES

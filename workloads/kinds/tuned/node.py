@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Tuning(Engine):
-    """An engine that follows the plans that all workers have got. It looks for them between iterations, where nothing
-    is measured."""
+    """An engine that switches to plans that all workers have. It looks for them between iterations, where nothing is
+    measured."""
 
     _lines: Lines
     _ballot: Ballot
@@ -53,16 +53,16 @@ class Tuning(Engine):
 
     @property
     def seen(self) -> Mapping[str, Any]:
-        """The number of the plan that the last iteration followed, and what it sent to each neighbour, and how fast."""
+        """Fields of the last iteration: the number of its plan, the bytes sent to each neighbour, and how fast."""
         return {"plan": self._ballot.plan, **self.neighbours.look()}
 
 
 class CompiledTuning(Tuning, CompiledEngine):
-    """The same with its inner loop compiled."""
+    """A :class:`Tuning` whose inner loop is compiled."""
 
 
 def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Tuning:
-    """Meet all others; as :func:`testbed.workloads.kinds.forest.node.join`."""
+    """Meet all other workers, as :func:`testbed.workloads.kinds.forest.node.join` does."""
     engine = join_with(tuning, job, forest, part, called_off)
     engine.follow(Path(job.forest).parent / NAME, forest)
     return engine
