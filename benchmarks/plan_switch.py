@@ -103,7 +103,7 @@ def measured(record: dict[str, Any], samples: pd.DataFrame, iterations: int) -> 
     right = (
         f"{sums.get('wrong_elements')} of {sums.get('checked_elements'):,} elements wrong"
         if not accuracy
-        else (f"{sums['checked_sums']} sums, weights {accuracy['weights_error']:.1e} off")
+        else (f"{sums['checked_sums']} sums, weights {'' if accuracy['weights_equal'] else 'not '}equal")
     )
     (wire,) = [check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire"]
     return (
