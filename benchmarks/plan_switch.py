@@ -1,4 +1,4 @@
-"""What a switch of plans in mid-run takes, and whether sums and weights stay right: 200 random plans in one training.
+"""Time that a switch of plans takes in mid-run, and whether sums and weights stay right: 200 random plans in one training.
 
     python benchmarks/plan_switch.py [PLANS [MODEL ...]]
 
