@@ -1,4 +1,4 @@
-"""Time that a switch of plans takes in mid-run, and whether sums and weights stay right: 200 random plans in one training.
+"""Time that a switch of plans takes in mid-run, and whether sums and weights stay right along 200 random plans.
 
     python benchmarks/plan_switch.py [PLANS [MODEL ...]]
 
