@@ -150,7 +150,7 @@ def test_a_controller_tells_the_plan_in_a_lab_and_the_kernels_bytes_are_held_aga
     monkeypatch.setitem(registry.BUILT_IN, "timed", (Timed.__module__, "Timed"))
     monkeypatch.setattr(Timed, "scheme", scheme)
     # Iterations take 30 ms, and the harness may be late by a second on a busy machine.
-    (outcome,) = bench.run(SPEC.replace("iterations: 6", "iterations: 60"), tmp_path)
+    (outcome,) = bench.run(SPEC.replace("iterations: 6", "iterations: 150"), tmp_path)
     record = outcome.record
     assert (record["status"], record["error"]) == ("done", None)
     assert [(one["first"], one["cause"], one["scheme"]) for one in record["phases"]] == [
