@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 
 SPEC = """
 name: tuned
-links: {rate: 200 Mbit/s}
+links: {rate: 1 Gbit/s}
 workload:
   model: lenet5
   dataset: digits
