@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -84,6 +84,10 @@ class _Plan(ctypes.Structure):
     error: int
 
 
+Classes: TypeAlias = "tuple[type[Engine], type[CompiledEngine]]"
+"""The engine in Python, and the compiled one."""
+
+
 def engine(
     node: int,
     forest: Forest,
@@ -93,18 +97,16 @@ def engine(
     *,
     priority: bool = False,
     jitter: Jitter | None = None,
+    classes: Classes | None = None,
 ) -> Engine:
-    """Make the engine for these arguments: compiled, where that :func:`does_all`, else in Python."""
-    if does_all(forest, sockets, priority, jitter):
-        return CompiledEngine(node, forest, chunks, sockets, gradient)
-    return Engine(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
-
-
-def does_all(forest: Forest, sockets: Sockets, priority: bool, jitter: Jitter | None) -> bool:
-    """Whether the compiled engine is installed, and does all that is asked."""
+    """Make the engine for these arguments: compiled, where that is installed and does all that is asked, else in
+    Python. ``classes`` are those of the two, where these are not ours alone."""
+    plain, compiled = classes or (Engine, CompiledEngine)
     is_plain = forest.fixed is None and not priority and jitter is None
     has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
-    return is_plain and has_one_each and library() is not None
+    if is_plain and has_one_each and library() is not None:
+        return compiled(node, forest, chunks, sockets, gradient)
+    return plain(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
 
 
 @cache

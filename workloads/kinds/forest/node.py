@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.sync import chunks, transport
-from testbed.workloads.sync.compiled import engine
+from testbed.workloads.sync.compiled import Classes, engine
 from testbed.workloads.sync.engine import Engine
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.steps import Jitter
@@ -17,23 +17,15 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 
-_E = TypeVar("_E", bound=Engine)
-
-
-def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
-    """Meet the neighbours; ``called_off`` is as in :func:`testbed.workloads.sync.transport.connect_all`.
-
-    Raises:
-        TrialTimeoutError, WorkerError: one of them did not come.
-        PrivilegeError: the kernel refuses the congestion control.
-    """
-    return join_with(engine, job, forest, part, called_off)
-
-
-def join_with(
-    make: Callable[..., _E], job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]
-) -> _E:
-    """Meet the neighbours as :func:`join` does, with an engine that is made by :func:`.compiled.engine` or such.
+def join(
+    job: WorkerJob,
+    forest: Forest,
+    part: Participant | None,
+    called_off: Callable[[], None],
+    classes: Classes | None = None,
+) -> Engine:
+    """Meet the neighbours; ``called_off`` is as in :func:`testbed.workloads.sync.transport.connect_all`, and
+    ``classes`` as in :func:`testbed.workloads.sync.compiled.engine`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -47,4 +39,4 @@ def join_with(
     gradient = None if part is None else part.gradient
     if forest.fixed and gradient is not None:
         transport.limit_unsent(sockets, UNSENT_BYTES)
-    return make(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)
+    return engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter, classes=classes)

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.workloads.job import WorkerJob
-from testbed.workloads.kinds.forest.node import join_with
+from testbed.workloads.kinds.forest.node import join as join_forest
 from testbed.workloads.kinds.tuned.ballot import Ballot
 from testbed.workloads.kinds.tuned.kind import MOST_LINES, MOST_SAID
 from testbed.workloads.process.told import Lines
 from testbed.workloads.sync.bundle import Sockets
 from testbed.workloads.sync.chunks import ChunkTable
-from testbed.workloads.sync.compiled import CompiledEngine, does_all
+from testbed.workloads.sync.compiled import CompiledEngine
 from testbed.workloads.sync.engine import Engine, Floats
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.neighbours import Neighbours
-from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.sync.told_plans import NAME
 
 if TYPE_CHECKING:
@@ -32,7 +31,18 @@ class Tuning(Engine):
     _lines: Lines
     _ballot: Ballot
     _write: Callable[..., None]
-    neighbours: Neighbours
+
+    def __init__(
+        self,
+        node: int,
+        forest: Forest,
+        chunks: ChunkTable,
+        sockets: Sockets,
+        gradient: Floats | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(node, forest, replace(chunks, has_tally=True), sockets, gradient, **options)
+        self._neighbours = Neighbours(sockets)
 
     def follow(self, path: Path, first: Forest) -> None:
         """Read plans from the lines of a file; ``first`` is the present one."""
@@ -54,7 +64,7 @@ class Tuning(Engine):
     @property
     def seen(self) -> Mapping[str, Any]:
         """Fields of the last iteration: the number of its plan, the bytes sent to each neighbour, and how fast."""
-        return {"plan": self._ballot.plan, **self.neighbours.look()}
+        return {"plan": self._ballot.plan, **self._neighbours.look()}
 
 
 class CompiledTuning(Tuning, CompiledEngine):
@@ -63,27 +73,7 @@ class CompiledTuning(Tuning, CompiledEngine):
 
 def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Tuning:
     """Meet all other workers, as :func:`testbed.workloads.kinds.forest.node.join` does."""
-    engine = join_with(tuning, job, forest, part, called_off)
-    engine.follow(Path(job.forest).parent / NAME, forest)
-    return engine
-
-
-def tuning(
-    node: int,
-    forest: Forest,
-    chunks: ChunkTable,
-    sockets: Sockets,
-    gradient: Floats | None,
-    *,
-    priority: bool = False,
-    jitter: Jitter | None = None,
-) -> Tuning:
-    """Make the engine for these arguments, as :func:`testbed.workloads.sync.compiled.engine` does, with a tally."""
-    chunks = replace(chunks, has_tally=True)
-    made = (
-        CompiledTuning(node, forest, chunks, sockets, gradient)
-        if does_all(forest, sockets, priority, jitter)
-        else Tuning(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
-    )
-    made.neighbours = Neighbours(sockets)
+    made = join_forest(job, forest, part, called_off, (Tuning, CompiledTuning))
+    assert isinstance(made, Tuning)
+    made.follow(Path(job.forest).parent / NAME, forest)
     return made
