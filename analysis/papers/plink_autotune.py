@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from testbed.analysis import metrics
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, measure
 from testbed.analysis.papers.judging import within
@@ -65,11 +66,9 @@ def limit(trial: Trial) -> tuple[int, int]:
 
 
 def iterations_s(trial: Trial) -> Values:
-    """Compute the time (s) of each iteration, the first one included, from the end of the one before."""
+    """Return the time (s) of each iteration, the first one included."""
     assert trial.samples is not None
-    ends = trial.samples.groupby("iteration")["end_s"].max().to_numpy(float)
-    took: Values = np.diff(ends, prepend=float(trial.samples["start_s"].min()))
-    return took
+    return np.asarray(metrics.iterations_s(trial.samples), np.float64)
 
 
 def free_s(trial: Trial) -> Values:

@@ -52,7 +52,7 @@ def probed(study: Study) -> Question | None:
     frame, spans = plot.stacked([_table(trial, entry) for _, trial, entry in shown or every.values()])
     panels = []
     for number, ((_, trial, entry), rows) in enumerate(zip(shown, spans, strict=False)):
-        orders = {"found groups": _groups(entry), "hidden racks": _racks(trial, entry)}
+        orders = {"found groups": _groups(entry), "hidden racks": _racks(entry, _hidden(trial))}
         for place, (order, groups) in enumerate(orders.items()):
             if groups:
                 told = f"{words.name(trial)}: hosts in the order of {order}"
@@ -94,9 +94,8 @@ def _groups(entry: Found) -> Groups:
     return [*groups, others] if others else groups
 
 
-def _racks(trial: Trial, entry: Found) -> Groups:
+def _racks(entry: Found, hidden: Places | None) -> Groups:
     """Return the hosts of each hidden rack; none where no rack is hidden."""
-    hidden = _hidden(trial)
     names = list(entry.measured)
     return [[names[host] for host in rack] for rack in hidden.groups] if hidden else ()
 
@@ -142,7 +141,8 @@ def _figure(entry: Found, groups: Groups, rows: list[int]) -> plot.Figure:
 
 def _row(cell: MeasuredCell, trial: Trial, entry: Found) -> dict[str, str]:
     """Describe the probes of a trial, and how accurate they are if that is known."""
-    groups, racks, hidden = _groups(entry), _racks(trial, entry), _hidden(trial)
+    groups, hidden = _groups(entry), _hidden(trial)
+    racks = _racks(entry, hidden)
     distances = np.array([[np.nan if d is None else d for d in row] for row in entry.measured.values()])
     told = paia([*zip(hidden.rows, hidden.racks, strict=True)], distances) if hidden else float("nan")
     alike = {frozenset(group) for group in groups} == {frozenset(rack) for rack in racks}

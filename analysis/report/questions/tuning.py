@@ -43,9 +43,7 @@ def masters(study: Study) -> Question | None:
 def _course(trial: Trial) -> pd.DataFrame:
     """Return a row for each iteration, with its throughput."""
     assert trial.samples is not None  # callers left the others out
-    samples = metrics.rounds(trial.samples)
-    ends = samples.groupby("iteration")["end_s"].max()
-    took_s = ends.diff().fillna(ends - samples["start_s"].min())
+    took_s = metrics.iterations_s(trial.samples)
     return pd.DataFrame({"throughput_sps": trial.batch * trial.world / took_s}).reset_index().assign(host="")
 
 
