@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -21,8 +20,6 @@ LARGEST_BYTES = 1 << 20
 
 _OURS = Path(__file__).parents[1]
 """The package ``testbed``, which holds all others."""
-_INSTALLED = {Path(path) for path in sysconfig.get_paths().values() if "python" in path}
-"""Folders of Python and of installed packages."""
 _CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
 """The reader for which no code of files is run now, and the fix that an error names."""
 
@@ -134,5 +131,8 @@ def users_code(problem: str, error: type[SpecError], fix: str = "mend that line"
 
 def is_users(filename: str) -> bool:
     """Whether a file is neither ours, nor Python's, nor an installed package's."""
+    import sysconfig  # only now: each command imports this module, and few meet an error
+
     path = Path(filename)
-    return path.is_file() and not any(map(path.is_relative_to, [_OURS, *_INSTALLED]))
+    installed = {Path(folder) for folder in sysconfig.get_paths().values() if "python" in folder}
+    return path.is_file() and not any(map(path.is_relative_to, [_OURS, *installed]))

@@ -124,7 +124,7 @@ def read_text(path: Path, most_bytes: int = LIMIT_BYTES, wanted: str = A_SPEC) -
         return as_text(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        near = _near(path) if isinstance(error, FileNotFoundError) else None
+        near = _near(path) if wanted == A_SPEC and isinstance(error, FileNotFoundError) else None
         raise SpecError(f"{path}: {reason}", fix=f"did you mean {near}?" if near else wanted) from None
 
 

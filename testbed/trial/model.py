@@ -74,9 +74,9 @@ class Trial:
         """Settings that are still to be found, by job."""
         arm = self.network.arm
         wanted = {job.name: finding(job.scheme_text) for job in self.jobs if arm.schemes}
-        if order_finding.sought(arm):
+        if asked := order_finding.sought(arm):
             scale, (job,) = self.spec.workload.scale, self.jobs
-            wanted[job.name] = order_finding.finding(arm, job.world, job.gradient_bytes, scale)
+            wanted[job.name] = order_finding.finding(arm, asked, job.world, job.gradient_bytes, scale)
         return {name: one for name, one in wanted.items() if one is not None}
 
     @property

@@ -37,15 +37,13 @@ def cost(arm: Arm, asked: Sought, hosts: int) -> Cost:
     return build(model, hosts)
 
 
-def finding(arm: Arm, hosts: int, gradient_bytes: float, scale: float) -> Finding | None:
-    """Return what hosts measure for an arm's order; None where no order is to be found.
+def finding(arm: Arm, asked: Sought, hosts: int, gradient_bytes: float, scale: float) -> Finding:
+    """Return what hosts measure for an arm's order.
 
     Args:
         gradient_bytes: bytes that are reduced, if the order does not say how many.
         scale: divisor of rates, and so of the bytes that the order says.
     """
-    if (asked := sought(arm)) is None:
-        return None
     size_bytes = asked.bytes / scale if asked.bytes else gradient_bytes
     decides = partial(decide, cost=cost(arm, asked, hosts), percentile=asked.percentile, size_bytes=size_bytes)
     return Finding(asked.model, decides, "the order of numbers")

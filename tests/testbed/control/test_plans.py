@@ -1,4 +1,4 @@
-"""What a controller hears of the plans that it has told."""
+"""Plans that a controller tells, and its view of what becomes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker's samples tell of its connections."""
+"""Statistics of connections in a worker's samples."""
 
 from __future__ import annotations
 
