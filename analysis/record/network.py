@@ -40,6 +40,7 @@ class LinkCount(Part):
     bytes: int | None = required("counted by the kernel at its egress while the trial trained, headers included")
     other_bytes = unread(int, "bursts and background flows, which `bytes` does not have")
     drops: int | None = optional("dropped at its egress", "packets")
+    refused = unread(int, "of these, those for which a core of the machine had no room: no queue was full", "packets")
     theory_bytes: NotNegative | None = optional("what the scheme's plan says for `bytes`")
     extra_bytes = unread(int, "what TCP may have added: acknowledgements, and what it sent again")
 

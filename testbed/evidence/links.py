@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
@@ -22,13 +21,15 @@ LinkRecord = TypedDict(
         "bytes": int | None,
         "other_bytes": int,
         "drops": int | None,
+        "refused": int,
         "theory_bytes": int | None,
         "extra_bytes": int,
     },
 )
 """Part of a trial's JSON about a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
 ``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
-not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again."""
+not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again. ``refused`` packets are
+drops for which a core of the machine had no room."""
 
 
 def link_records(
@@ -61,6 +62,7 @@ def link_records(
                 "bytes": max(0, round(count.bytes - others)) if count else None,
                 "other_bytes": round(others),
                 "drops": count.drops if count else None,
+                "refused": count.refused if count else 0,
                 "theory_bytes": round(theory[link]) if known else None,
                 "extra_bytes": round(extra_bytes.get(link, 0.0)),
             }
@@ -71,6 +73,12 @@ def link_records(
 def counters_between(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
     """Subtract the kernel's counts of two readings."""
     return [
-        replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
+        Counters(
+            now.directed_link,
+            now.bytes - then.bytes,
+            now.packets - then.packets,
+            now.drops - then.drops,
+            now.refused - then.refused,
+        )
         for then, now in zip(before, after, strict=True)
     ]

@@ -143,8 +143,12 @@ class LinkSettings:
     @property
     def datagram_bytes(self) -> int | None:
         """Bytes of datagrams that the kernel may hold in place of a stream where links slow TCP down on purpose, so
-        that the datagrams do not overflow a queue by themselves; else None."""
-        return self.queue_bytes // 4 if self._slows_tcp_down else None
+        that the datagrams do not overflow a queue by themselves; else None.
+
+        The kernel counts a packet of 1500 B as 2304 B, and allows twice what it is told: half of a queue, told, is two
+        thirds of it on the wire. With a quarter of 64 KiB at 100 Mbit/s the link stood idle whenever a sender woke up
+        1.7 ms late."""
+        return self.queue_bytes // 2 if self._slows_tcp_down else None
 
     def packet_bytes(self, topology: Topology) -> int:
         """Bytes that the kernel may hand down at once before it cuts them into packets (GSO).

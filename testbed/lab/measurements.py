@@ -14,6 +14,8 @@ class Counters:
     bytes: int
     packets: int
     drops: int
+    refused: int = 0
+    """Packets among the drops for which the far end's core had no room. The queue of the link had room for them."""
 
 
 @dataclass(frozen=True)

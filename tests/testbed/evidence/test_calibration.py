@@ -72,4 +72,4 @@ def test_jitter_and_loss_widen_what_a_round_trip_may_be() -> None:
 def test_a_link_that_loses_packets_is_asked_for_the_rest() -> None:
     topology = build(OVERSUBSCRIBED, rate_bps=10**9)
     burst = plan_of(topology, LinkSettings(loss=0.1)).bursts[0]
-    assert (burst.rate_bps, burst.datagram_bytes) == (9 * 10**8, 2**24)
+    assert (burst.rate_bps, burst.datagram_bytes) == (9 * 10**8, 2**25)

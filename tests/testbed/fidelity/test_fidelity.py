@@ -420,6 +420,17 @@ def test_drops_name_the_worst_link() -> None:
     assert check.detail == "7 packets dropped, most at s0 to h1"
     assert drops.judge(links[:1]).ok
     assert drops.judge(links, asked=True).ok
+    assert not check.machine
+
+
+@pytest.mark.parametrize(("refused", "by_machine"), [(7, True), (6, False)])
+def test_drops_that_no_queue_made_are_the_machines(refused: int, by_machine: bool) -> None:
+    check = drops.judge([{"from": "h0", "to": "s0", "drops": 7, "refused": refused}])
+    assert (check.ok, check.machine) == (False, by_machine)
+    assert check.detail == (
+        f"7 packets dropped, most at h0 to s0; {refused} of them by a core of this machine whose backlog was full, not "
+        "by a queue"
+    )
 
 
 @pytest.mark.parametrize(("cpu_s", "ok"), [(4.0, True), (9.1, False)])

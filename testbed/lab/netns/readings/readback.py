@@ -351,11 +351,12 @@ def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
             listed = map(shaping.read_qdisc, netlink.dump(shaping.list_qdiscs()))
             roots = {q.index: q for q in listed if q.parent == shaping.TC_H_ROOT}
         for port in node.ports:
-            packets, sent, veth_drops = links[port.index]
+            packets, sent, refused = links[port.index]
+            drops = refused
             if shaped:
                 root = roots[port.index]
-                packets, sent, veth_drops = root.packets, root.bytes, veth_drops + root.drops
-            found.append(Counters(port.directed_link, sent, packets, veth_drops))
+                packets, sent, drops = root.packets, root.bytes, refused + root.drops
+            found.append(Counters(port.directed_link, sent, packets, drops, refused))
 
     network.on_every_node(count)
     return way.unasked(sorted(found, key=lambda one: one.directed_link))
