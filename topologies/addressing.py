@@ -68,6 +68,16 @@ class Addresses:
         """
         return self.arrival(dst, src, connection), self.arrival(src, dst, connection)
 
+    def leading(self, src: int, dst: int, address: str) -> list[int]:
+        """List the connections from one host to another that lead to this address. Of several, each leaves by another
+        NIC.
+
+        Raises:
+            TopologyError: there is no route, or the two are the same host.
+        """
+        count = len(self.topology.connections(src, dst))
+        return [number for number in range(count) if self.arrival(src, dst, number) == address]
+
 
 def plan(topology: Topology) -> Addresses:
     """Give every port an address in 10.0.0.0/8, in disjoint subnets that are as small as their ports allow.

@@ -17,6 +17,7 @@ from testbed.base.errors import TopologyError
 from testbed.topologies.bursts import Burst, bursts_of
 from testbed.topologies.call import as_text
 from testbed.topologies.panels import Panels
+from testbed.topologies.server_nics import EVERY_NIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,9 @@ class Link:
 class Path:
     """One route from host to host: its directed links in order, and the share of the flow that takes it.
 
-    ``connection`` numbers parallel circuits: two hosts have a connection over each, between the NICs that it joins, and
-    send the same bytes over each. Paths of one number are taken by hashing.
+    ``connection`` numbers parallel circuits, or NICs of a server: two hosts have a connection over each, between the
+    NICs that it joins. Each carries the share ``weight`` of their bytes, unless a plan says which bytes take which
+    connection. Paths of one number are taken by hashing.
     """
 
     links: tuple[int, ...]
@@ -123,6 +125,11 @@ class Topology:
                 found |= {into_a: into_b ^ 1, into_b: into_a ^ 1}
         return found
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether two hosts may have several connections: over parallel circuits, or over each NIC of a server."""
+        return self.panels is not None or self.params.get("routing") == EVERY_NIC
+
     @cached_property
     def ports(self) -> tuple[tuple[int, ...], ...]:
         """The directed link that leaves through each port, by node and port number."""
@@ -170,7 +177,7 @@ class Topology:
 
     def connections(self, src: int, dst: int) -> tuple[tuple[Path, ...], ...]:
         """Return the :meth:`paths` of each connection between two hosts: one, or one for each of several parallel
-        circuits.
+        circuits, or for each NIC of a server.
 
         Raises:
             TopologyError: as :meth:`paths`.
@@ -186,4 +193,6 @@ class Topology:
         """
         if isinstance(self.router, RouterByNic):
             return (self.router.towards(self, src, dst, port),)
-        return self.paths(src, dst)
+        paths = self.paths(src, dst)
+        there = [path for path in paths if self.port_at_tail(path.links[-1] ^ 1) == port]
+        return tuple(there) if there and any(path.connection for path in paths) else paths

@@ -3,6 +3,9 @@
 The kernel forwards by destination address alone. So a path is turned into one route per node that it passes, and a
 router whose next hop at a node depends on more than (node, destination) is refused: it could not be installed.
 Neighbours on one subnet reach each other without a route.
+
+Connections from several NICs of a server may lead to one address. Their route has a hop for each of these NICs, and
+their sockets are bound to the NIC that each is to leave by (:attr:`testbed.workloads.job.Peer.bound`).
 """
 
 from __future__ import annotations
@@ -70,10 +73,13 @@ class _Table:
             for port in range(len(self.topology.ports[dst])):
                 self._add(src, dst, self.topology.paths_to(src, dst, port), self.addresses.of(dst, port))
             return
+        by_address: dict[str, list[Path]] = {}
         for paths in self.topology.connections(src, dst):
-            if len(paths) > 1 or not self._is_on_link(paths[0]):
-                last = paths[0].links[-1]
-                self._add(src, dst, paths, self.addresses.of(dst, self.topology.port_at_tail(last ^ 1)))
+            nic = self.topology.port_at_tail(paths[0].links[-1] ^ 1)
+            by_address.setdefault(self.addresses.of(dst, nic), []).extend(paths)
+        for address, leading in by_address.items():
+            if len(leading) > 1 or not self._is_on_link(leading[0]):
+                self._add(src, dst, leading, address)
 
     def _add(self, src: int, dst: int, paths: Sequence[Path], address: str) -> None:
         """Add the next hops by which traffic of ``src`` to this address of ``dst`` takes these paths."""

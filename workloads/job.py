@@ -16,7 +16,8 @@ VERSION = 4
 class Peer:
     """A neighbour in the forest: one TCP connection, opened by the node with the lower index.
 
-    A neighbour that parallel circuits lead to is several peers, with the addresses of other NICs each.
+    A neighbour that parallel circuits lead to is several peers, with the addresses of other NICs each; so is one of
+    which each NIC is used.
     """
 
     node: int
@@ -28,6 +29,8 @@ class Peer:
     """TCP port on which the node with the higher index listens."""
     process: str = ""
     """Name of the process at the other end, where the node may have several."""
+    bound: bool = False
+    """Whether the socket is bound to the NIC of ``local``: the route to ``remote`` leads through several NICs."""
 
 
 @dataclass(frozen=True)

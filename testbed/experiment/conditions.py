@@ -88,7 +88,9 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
             [*filter(_has_one_iteration, firsts)],
         "parts of the gradient have fewer chunks than parallel circuits join two hosts, so that some circuits may "
-        "idle; give a smaller chunk": [*filter(_has_few_chunks, firsts)],
+        "idle; give a smaller chunk": [one for one in firsts if one.topology.panels and _has_few_chunks(one)],
+        "parts of the gradient have fewer chunks than a server has NICs, so that some NICs may idle; give a smaller "
+        "chunk": [one for one in firsts if not one.topology.panels and _has_few_chunks(one)],
     }  # fmt: skip
     for trial in firsts:
         if script := _missing_script(trial):
@@ -155,10 +157,10 @@ def _is_small(trial: Trial) -> bool:
 
 
 def _has_few_chunks(trial: Trial) -> bool:
-    """Whether parts of a job's gradient have fewer chunks in the mean than there are parallel circuits: a chunk takes
-    one of them, and in a ring a node sends one part at a time."""
+    """Whether parts of a job's gradient have fewer chunks in the mean than there are parallel circuits, or NICs of a
+    server: a chunk takes one of them, and in a ring a node sends one part at a time."""
     topology = trial.topology
-    if topology.panels is None:
+    if not topology.is_parallel:
         return False
     return any(_leaves_circuits_idle(job, topology) for job in trial.synchronised)
 

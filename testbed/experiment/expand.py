@@ -236,19 +236,24 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     return found
 
 
+PARALLEL = "circuits or routes", "join two servers by one circuit: give each ring once, and no routes to interfaces"
+BY_NIC = "NICs", "leave out routing=every_nic"
+
+
 def _check_connections(plan: Plan, topology: Topology) -> None:
-    """Refuse parallel circuits and routes, all but one of which would be dark, where processes have one connection with
-    a neighbour."""
+    """Refuse parallel circuits, routes and NICs, all but one of which would be dark, where processes have one
+    connection with a neighbour."""
     kind = kinds.of(plan)
     if kind.connections is not None and kind.connections.are_parallel:
         return
     for pair in kind.pairs(plan):
         if len(topology.connections(*pair)) > 1:
             a, b = (topology.nodes[node].name for node in pair)
+            what, fix = PARALLEL if topology.panels else BY_NIC
             raise SpecError(
                 f"scheme {plan.scheme} has one connection between {a} and {b}, and {topology.expression} has several "
-                "circuits or routes there, so all but one would be dark",
-                fix="join two servers by one circuit: give each ring once, and no routes to interfaces",
+                f"{what} there, so all but one would be dark",
+                fix=fix,
             )
 
 

@@ -206,7 +206,7 @@ def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int)
 
 def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[Peer]:
     """Yield a process's side of its connections in a job: with each process that it meets there one, or one for each of
-    several parallel circuits."""
+    several parallel circuits, or for each NIC of a server."""
     process = job.members[part]
     for name in process.meets:
         other = job.members.get(name) or job.members[of_job(job.name, name)]  # one that jobs share
@@ -218,7 +218,8 @@ def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[P
 def peer(addresses: Addresses, node: int, other: int, port: int, connection: int = 0) -> Peer:
     """Return ``node``'s side of a connection with ``other``; the lower index opens it."""
     local, remote = addresses.flow(node, other, connection)
-    return Peer(node=other, local=local, remote=remote, port=port)
+    bound = addresses.topology.is_parallel and len(addresses.leading(node, other, remote)) > 1
+    return Peer(node=other, local=local, remote=remote, port=port, bound=bound)
 
 
 def host_pairs(trial: Trial) -> list[tuple[int, int]]:

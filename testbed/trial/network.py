@@ -65,7 +65,7 @@ class Network:
     def sends_once(self) -> bool:
         """Whether every packet is sent once, over the one connection that two neighbours have: TCP may send packets
         again as larger ones."""
-        return link_settings(self.spec).is_calm and self.topology.panels is None
+        return link_settings(self.spec).is_calm and not self.topology.is_parallel
 
     @property
     def slowest_bps(self) -> float:

@@ -120,7 +120,7 @@ def test_errors_name_the_thing_and_the_fix(expression: str) -> None:
     assert error_of(expression) == f"{problem}\n  fix: {fix}"
 
 
-@pytest.mark.parametrize("expression", ["", "star(1,2,3)", "star(hosts=)", "star(hosts=3)x"])
+@pytest.mark.parametrize("expression", ["", "star(1,2,by_destination,4)", "star(hosts=)", "star(hosts=3)x"])
 def test_an_unreadable_expression_shows_a_right_one(expression: str) -> None:
     with pytest.raises(SpecError, match=r"^cannot read .*\n  fix: write it as bcube\(n=3,k=2\)$"):
         build(expression, rate_bps=1000)

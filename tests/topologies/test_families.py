@@ -22,6 +22,11 @@ RATE_BPS = 200_000_000
 SMALL = (
     [f"star(hosts={hosts})" for hosts in range(1, 10)]
     + [f"star(hosts={hosts},server_nics={nics})" for hosts, nics in ((1, 2), (2, 3), (5, 4), (9, 2))]
+    + ["star(hosts=3,routing=every_nic)"]
+    + [
+        f"spine_leaf(racks={racks},hosts_per_rack={hosts},spines=2,server_nics={nics})"
+        for racks, hosts, nics in ((1, 1, 2), (2, 2, 3), (3, 3, 2))
+    ]
     + [f"bcube(n={n},k={k})" for n, k in [(2, 1), (3, 1), (2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (2, 4)]]
     + [f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "by_destination", "ecmp")]
     + [f"fat_tree(k=4,routing={routing},oversubscription=2)" for routing in ("two_level", "by_destination", "ecmp")]

@@ -18,10 +18,17 @@ from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.topologies.patch_panel import repatched
 from testbed.topologies.routing import Route, routes
 from testbed.topologies.shortest import ShortestPaths
+from testbed.trial.job_files import peer
 
 SMALL = [
     "star(hosts=5)",
     "star(hosts=5,server_nics=3)",
+    "star(hosts=5,server_nics=3,routing=every_nic)",
+    *(
+        f"spine_leaf(racks={racks},hosts_per_rack=3,spines=2,server_nics={nics},routing={routing})"
+        for racks, nics in ((1, 3), (2, 2), (3, 4))
+        for routing in ("by_destination", "ecmp", "every_nic")
+    ),
     "patch_panel(servers=6,degree=5,rings=[1,1],circuits=[[0-2,3-5]])",
     "patch_panel(servers=8,degree=6,rings=[1,1,3],routing=coin_change)",
     "bcube(n=2,k=2)",
@@ -68,8 +75,8 @@ class Kernel:
     def connected(self, node: int, address: str) -> list[int]:
         return [port for port, subnet in self.subnets[node] if ip_address(address) in subnet]
 
-    def follow(self, node: int, address: str, seen: int = 0) -> Iterator[Path]:
-        """Every way that a packet for ``address`` can take from ``node``."""
+    def follow(self, node: int, address: str, seen: int = 0, nic: int | None = None) -> Iterator[Path]:
+        """Every way that a packet for ``address`` can take from ``node``, sent by a socket that is bound to ``nic``."""
         assert seen <= len(self.topology.nodes), "a loop"
         if self.owner[address] == node:
             yield Path(())
@@ -79,6 +86,7 @@ class Kernel:
             on_link = self.connected(node, address)
             assert len(on_link) == 1, f"{self.topology.nodes[node].name} has no single way to {address}"
             hops = ((on_link[0], None),)
+        hops = hops if nic is None else tuple(hop for hop in hops if hop[0] == nic)
         for port, via in hops:
             target = via or address
             assert port in self.connected(node, target), "the next hop is not on this port's subnet"
@@ -104,9 +112,12 @@ def assert_routes_give_paths(topology: Topology, pairs: list[tuple[int, int]]) -
     for a, b in pairs:
         for src, dst in ((a, b), (b, a)):
             for connection, paths in enumerate(topology.connections(src, dst)):
-                _, address = kernel.addresses.flow(src, dst, connection)
+                local, address = kernel.addresses.flow(src, dst, connection)
                 whole = sum(path.weight for path in paths)
-                assert weights(kernel.follow(src, address)) == {path.links: path.weight / whole for path in paths}
+                bound = peer(kernel.addresses, src, dst, 1, connection).bound
+                nic = next(nic for nic, _ in enumerate(topology.ports[src]) if kernel.addresses.of(src, nic) == local)
+                ways = kernel.follow(src, address, nic=nic if bound else None)
+                assert weights(ways) == {path.links: path.weight / whole for path in paths}
 
 
 @pytest.mark.parametrize("expression", SMALL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -212,10 +213,13 @@ class Releases:
 def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
     """Return float64[2 x links]: the bytes that flows put on each directed link."""
     link_bytes = [0.0] * (2 * len(topology.links))  # a list: faster than an array one by one, and PS has N^2 pairs
-    for src, dst, count in traffic:
-        for path in topology.paths(src, dst):
+    chosen = repeat(None) if traffic.connections is None else traffic.connections.tolist()
+    for (src, dst, count), connection in zip(traffic, chosen, strict=False):
+        paths = topology.paths(src, dst) if connection is None else topology.connections(src, dst)[connection]
+        whole = 1.0 if connection is None else sum(path.weight for path in paths)
+        for path in paths:
             for link in path.links:
-                link_bytes[link] += count * path.weight
+                link_bytes[link] += count * path.weight / whole
     return np.array(link_bytes)
 
 

@@ -13,7 +13,8 @@ from testbed.workloads.sync.forest import Forest, Parents, blocks
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Bytes of gradient between nodes in one iteration. Each (sender, receiver) comes once, and they are sorted.
+    """Bytes of gradient between nodes in one iteration. Each (sender, receiver) comes once, and they are sorted; if
+    there are ``connections``, each (sender, receiver, connection).
 
     A table of all nodes by all nodes would be simpler, and take 32 GB for 65,536 workers, of which a ring uses as many
     entries as there are workers.
@@ -22,11 +23,14 @@ class Flows:
         senders: int64[E], node indices.
         receivers: int64[E].
         count_bytes: float64[E].
+        connections: int64[E], the connection of the two that carries these bytes (:meth:`.Topology.connections`); None
+            where all of them share the bytes evenly.
     """
 
     senders: NDArray[np.int64]
     receivers: NDArray[np.int64]
     count_bytes: NDArray[np.float64]
+    connections: NDArray[np.int64] | None = None
 
     def __iter__(self) -> Iterator[tuple[int, int, float]]:
         return zip(self.senders.tolist(), self.receivers.tolist(), self.count_bytes.tolist(), strict=True)
@@ -53,7 +57,9 @@ def broadcasts(forest: Forest, gradient_bytes: float) -> Flows:
 
 
 def added(several: Sequence[Flows]) -> Flows:
-    """Add several flows, each (sender, receiver) once, sorted."""
+    """Add several flows, each (sender, receiver) once, sorted; all connections share the bytes of each evenly."""
+    if any(one.connections is not None for one in several):
+        raise ValueError("flows over chosen connections")
     senders = np.concatenate([one.senders for one in several])
     receivers = np.concatenate([one.receivers for one in several])
     count_bytes = np.concatenate([one.count_bytes for one in several])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import TrialTimeoutError
@@ -30,6 +30,8 @@ _LOOK_S = 0.02
 _TOLD = 3
 """Limit on the strangers that a message names."""
 Look = Callable[[], None]
+Awaited = tuple[int, str]
+"""Index of a neighbour, and the address that it connects from: one for each of its NICs that it uses."""
 
 
 @dataclass
@@ -49,21 +51,20 @@ class _Guest:
 class Reception:
     """Reception at one listener."""
 
-    def __init__(self, listener: socket.socket, awaited: Mapping[int, str], names: Sequence[str]) -> None:
-        """Set up; ``awaited`` has the address of each neighbour that is to connect, by its index. ``names`` are all
-        nodes'."""
+    def __init__(self, listener: socket.socket, awaited: Collection[Awaited], names: Sequence[str]) -> None:
+        """Set up; ``awaited`` are the connections that are to come. ``names`` are all nodes'."""
         listener.setblocking(False)
         self._listener = listener
-        self._awaited = dict(awaited)
+        self._awaited = set(awaited)
         self._names = names
-        self._met: dict[int, socket.socket] = {}
+        self._met: dict[Awaited, socket.socket] = {}
         self._guests: dict[socket.socket, _Guest] = {}  # the oldest first
         self._strangers: list[str] = []
         self._stranger_count = 0
         self._selector = selectors.DefaultSelector()
 
-    def until(self, deadline: float, called_off: Look) -> dict[int, socket.socket]:
-        """Return the socket of each awaited neighbour, once all have come.
+    def until(self, deadline: float, called_off: Look) -> dict[Awaited, socket.socket]:
+        """Return the socket of each awaited connection, once all have come.
 
         Raises:
             TrialTimeoutError: one has not come by ``deadline``. And what ``called_off`` raises.
@@ -91,7 +92,7 @@ class Reception:
         return self._met
 
     def _too_late(self) -> TrialTimeoutError:
-        missing = ", ".join(self._names[index] for index in sorted(self._awaited))
+        missing = ", ".join(self._names[index] for index in sorted({index for index, _ in self._awaited}))
         fix = f"see whether the worker on {missing} started, or {WAIT_LONGER}"
         if self._strangers:
             return TrialTimeoutError(
@@ -119,7 +120,7 @@ class Reception:
 
     def _receive(self, sock: socket.socket, address: str) -> None:
         """Listen to a new connection, if it comes from a neighbour's address."""
-        if address not in self._awaited.values():
+        if all(address != awaited for _, awaited in self._awaited):
             sock.close()
             self._note(address, "no neighbour that is awaited")
             return
@@ -147,14 +148,15 @@ class Reception:
             self._judge(sock, guest)
 
     def _judge(self, sock: socket.socket, guest: _Guest) -> None:
-        index = int.from_bytes(guest.said, "big")
-        if self._awaited.get(index) != guest.address:
+        said = int.from_bytes(guest.said, "big"), guest.address
+        if said not in self._awaited:
             self._dismiss(sock, f"said {guest.said!r}")
             return
-        del self._awaited[index], self._guests[sock]
+        self._awaited.remove(said)
+        del self._guests[sock]
         self._selector.unregister(sock)
         sock.setblocking(True)
-        self._met[index] = sock
+        self._met[said] = sock
 
     def _dismiss_silent(self, before_s: float) -> None:
         """Close the silent connections that came before then."""

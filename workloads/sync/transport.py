@@ -1,4 +1,4 @@
-"""One TCP connection to each neighbour in the forest, or one over each of several parallel circuits.
+"""One TCP connection to each neighbour in the forest, or one over each of several parallel circuits or NICs.
 
 Of two neighbours the one with the lower index connects and the other one listens. Every node first opens its listeners,
 then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones
@@ -9,20 +9,24 @@ bytes.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from testbed.workloads.job import Peer
-from testbed.workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
+from testbed.workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Awaited, Look, Reception
 
 Place = tuple[str, int]
 """An address and a port."""
+SIOCGIFADDR = 0x8915
+"""Request for an interface's address (linux/sockios.h); the answer has it as a sockaddr_in after the name."""
 _RETRY_S = 0.02
 """Pause before another attempt while a neighbour has not begun to listen, and between looks at ``called_off``."""
 
@@ -68,7 +72,7 @@ def connect_all(
         for peer in higher:
             sockets[peer] = _dial(node, peer, names, congestion_control, deadline, called_off)
         for awaited, reception in _receptions(listeners, lower, names):
-            sockets |= {awaited[other]: sock for other, sock in reception.until(deadline, called_off).items()}
+            sockets |= {awaited[guest]: sock for guest, sock in reception.until(deadline, called_off).items()}
     found: dict[int, list[socket.socket]] = {peer.node: [] for peer in peers}
     for peer in peers:
         found[peer.node].append(sockets[peer])
@@ -108,7 +112,7 @@ def await_all(
     deadline = time.monotonic() + timeout_s
     with _listening(peers, congestion_control) as listeners, _connected() as sockets:
         for awaited, reception in _receptions(listeners, peers, names):
-            sockets |= {awaited[other]: sock for other, sock in reception.until(deadline, lambda: None).items()}
+            sockets |= {awaited[guest]: sock for guest, sock in reception.until(deadline, lambda: None).items()}
     return {peer.node: sock for peer, sock in sockets.items()}
 
 
@@ -137,20 +141,20 @@ def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[
 
 def _receptions(
     listeners: Mapping[Place, socket.socket], peers: Sequence[Peer], names: Sequence[str]
-) -> Iterator[tuple[dict[int, Peer], Reception]]:
-    """Yield a reception for each listener, with those of ``peers`` that will connect to it, by node."""
+) -> Iterator[tuple[dict[Awaited, Peer], Reception]]:
+    """Yield a reception for each listener, with those of ``peers`` that will connect to it."""
     for place, listener in listeners.items():
-        awaited = {peer.node: peer for peer in peers if (peer.local, peer.port) == place}
-        yield awaited, Reception(listener, {node: peer.remote for node, peer in awaited.items()}, names)
+        awaited = {(peer.node, peer.remote): peer for peer in peers if (peer.local, peer.port) == place}
+        yield awaited, Reception(listener, awaited, names)
 
 
 def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socket.socket]:
     """Open a listener for each (address, port) to which lower neighbours will connect."""
     listeners: dict[Place, socket.socket] = {}
-    for place in sorted({(peer.local, peer.port) for peer in lower}):
+    for place, bound in sorted({(peer.local, peer.port): peer.bound for peer in lower}.items()):
         listener = tcp_socket(congestion_control)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _bind(listener, place)
+        _bind(listener, place, bound)
         listener.listen(len(lower) + MOST_SILENT)  # strangers that connect first leave room for neighbours
         listeners[place] = listener
     return listeners
@@ -190,7 +194,7 @@ def _connect(node: int, peer: Peer, congestion_control: str, deadline: float, ca
     """Try to connect once. Raises OSError."""
     sock = tcp_socket(congestion_control)
     try:
-        _bind(sock, (peer.local, 0))
+        _bind(sock, (peer.local, 0), peer.bound)
         _reach(sock, (peer.remote, peer.port), deadline, called_off)
         sock.sendall(node.to_bytes(HELLO_BYTES, "big"))
     except BaseException:
@@ -236,9 +240,23 @@ def tcp_socket(congestion_control: str) -> socket.socket:
     return sock
 
 
-def _bind(sock: socket.socket, place: Place) -> None:
+def _nic_with(address: str) -> str:
+    """Return the name of the interface with this address. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # it has no address
+                answer = fcntl.ioctl(asking, SIOCGIFADDR, struct.pack("40s", name.encode()))
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+
+
+def _bind(sock: socket.socket, place: Place, to_nic: bool) -> None:
+    """Bind a socket to an address of this host, and perhaps to the NIC that has it."""
     try:
         sock.bind(place)
+        if to_nic:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _nic_with(place[0]).encode())
     except OSError as error:
         sock.close()
         raise WorkerError(

@@ -127,6 +127,10 @@ WARNED: dict[str, tuple[list[str], str]] = {
         ["arms.0.topology=patch_panel(servers=4,degree=4,rings=[1,1])", "workload.chunk=4 MiB"],
         "PS-b2: parts of the gradient have fewer chunks than parallel circuits join two hosts",
     ),
+    "few chunks for NICs": (
+        ["arms.0.topology=star(hosts=4,server_nics=2,routing=every_nic)", "workload.chunk=4 MiB"],
+        "PS-b2: parts of the gradient have fewer chunks than a server has NICs",
+    ),
 }
 
 

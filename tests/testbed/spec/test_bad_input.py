@@ -146,6 +146,17 @@ CHANGES: dict[str, tuple[str, str]] = {
     "scheme_unknown_parameter": ("scheme: ring", "scheme: ring(depth=2)"),
     "library_with_an_unknown_algorithm": ("scheme: ring", "scheme: openmpi(algorithm=rign)"),
     "library_on_hosts_with_several_nics": ("star(hosts=3), scheme: ring", '"bcube(n=3,k=2)", scheme: gloo'),
+    **{
+        f"every_nic_of_{name}": (
+            "star(hosts=3), scheme: ring",
+            f'"star(hosts=3,server_nics=2,routing=every_nic)", scheme: {scheme}',
+        )
+        for name, scheme in {"a_library": "gloo", "a_scheduler": "mlfabric_s"}.items()
+    },
+    "every_nic_of_one_connection": (
+        "compute: none\narms:",
+        'compute: real\narms:\n  - {topology: "star(hosts=3,server_nics=2,routing=every_nic)", scheme: async_ps}',
+    ),
     "segmented_ring_without_segments": ("scheme: ring", "scheme: openmpi(algorithm=segmented_ring)"),
     "asynchronous_that_computes_once": ("scheme: ring", "scheme: async_ps"),
     "asynchronous_steps": (
@@ -325,6 +336,7 @@ CHANGES: dict[str, tuple[str, str]] = {
         TRAIN,
         "  kind: command\n  command: python train.py\n",
     ),
+    "command_on_every_nic": (TRAIN, "  kind: command\n  command: python train.py\n"),
     "command_with_jobs": (
         f"{TRAIN}arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}",
         f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, hosts: 3, scheme: ring}')}}}",
@@ -682,6 +694,8 @@ def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_f
         text = text.replace(", scheme: ps", "").replace("star(hosts=3), scheme: ring", "star(hosts=4)")
     if name == "command_on_hosts_with_several_nics":
         text = text.replace("star(hosts=3)", '"bcube(n=3,k=2)"')
+    if name == "command_on_every_nic":
+        text = text.replace("star(hosts=3)", '"star(hosts=3,server_nics=2,routing=every_nic)"')
     if name == "uplink_above_the_emulated":
         text = text.replace("star(hosts=3)", '"spine_leaf(racks=2,hosts_per_rack=4,spines=1)"')
     spec_file.write_text(text)
@@ -888,6 +902,7 @@ SCRIPT_CHANGES: dict[str, tuple[str, str]] = {
     ),
     "script_tuned": ("scheme: ring", 'scheme: "two_level(groups=[[0,1],[2,3]],tune=true)"'),
     "script_with_parallel_circuits": ("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"'),
+    "script_on_every_nic": ("star(hosts=4)", '"star(hosts=4,server_nics=2,routing=every_nic)"'),
     "script_gloo_on_several_nics": ("star(hosts=4), scheme: ring", '"bcube(n=2,k=2)", scheme: gloo'),
     "order_best_of_a_command": ("star(hosts=4), scheme: ring", "star(hosts=4), order: best"),
     "order_linear_of_a_command": (

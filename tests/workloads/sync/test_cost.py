@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from testbed.topologies.model import Topology
-from testbed.workloads.sync.cost import Releases, Shaper, cost, depth, goodput
+from testbed.workloads.sync.cost import Releases, Shaper, cost, cost_of_flows, depth, goodput
+from testbed.workloads.sync.flows import Flows
 from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
@@ -54,6 +55,24 @@ def test_ps_and_ring_on_a_fat_tree(topology: Build) -> None:
     assert ps.bound_s() == pytest.approx(2 * 15 / 16 * T_F)
     assert ring.bound_s() == pytest.approx(2 * 15 / 16 * T_F)
     assert ring.cross_rack_bytes == pytest.approx(8 * 2 * 15 / 16 * GRADIENT_BYTES)
+
+
+NICS = "star(hosts=5,server_nics=2,routing=every_nic)"
+
+
+def test_every_nic_of_a_server_carries_the_same(topology: Build) -> None:
+    net = topology(NICS)
+    found = cost(build("ps(colocated=false)", net, []), net, GRADIENT_BYTES).link_bytes
+    assert found.reshape(-1, 2)[[4, 5]] == pytest.approx(np.full((2, 2), 4 * GRADIENT_BYTES / 2))
+
+
+def test_a_plan_says_which_bytes_take_which_connection(topology: Build) -> None:
+    net, sent = topology(NICS), [(0, 4, 7.0, 0), (0, 4, 3.0, 1), (4, 1, 5.0, 1)]
+    src, dst, count, connection = map(np.array, zip(*sent, strict=True))
+    found = cost_of_flows(Flows(src, dst, count, connection), net, rounds=1)
+    assert found.wire_bytes == 15
+    by_link = {link: count for link, count in enumerate(found.link_bytes) if count}
+    assert by_link == {0: 10.0, 2 * 4 + 1: 7.0, 2 * 5 + 1: 3.0, 2 * 5: 5.0, 2 * 1 + 1: 5.0}
 
 
 def test_goodput_is_what_the_headers_leave() -> None:

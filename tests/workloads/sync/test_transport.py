@@ -71,6 +71,34 @@ def test_a_worker_has_a_connection_with_each_process_of_a_node() -> None:
     assert heard == {name: name.encode() for name in at}
 
 
+def test_a_node_has_a_connection_from_each_of_its_nics() -> None:
+    """All lead to one place, and come in the order of the peers at both ends."""
+    port, nics = next(PORTS), ["127.0.0.1", "127.0.0.2"]
+    heard: list[bytes] = []
+
+    def listen() -> None:
+        peers = [Peer(0, "127.0.0.3", nic, port) for nic in nics]
+        for sock in connect_all(2, peers, NAMES, "reno", 10.0)[0]:
+            with sock:
+                heard.append(sock.recv(64))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    dialled = [Peer(2, nic, "127.0.0.3", port, bound=nic == "127.0.0.1") for nic in nics]
+    for peer, sock in zip(dialled, connect_all(0, dialled, NAMES, "reno", 10.0)[2], strict=True):
+        with sock:
+            sock.sendall(peer.local.encode())
+            device = sock.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0")
+            assert device == (b"lo" if peer.bound else b""), "the NIC that has the address"
+    thread.join(10)
+    assert heard == [nic.encode() for nic in nics]
+
+
+def test_no_nic_has_the_address() -> None:
+    with pytest.raises(WorkerError, match=r"127.0.0.2:0: Cannot assign requested address"):
+        connect(0, [Peer(3, "127.0.0.2", "127.0.0.1", 9, bound=True)], NAMES, "reno", 0.2)
+
+
 class Knocking:
     """Connects to a node that is about to listen, says something and stays; ``source`` is the address that it has."""
 

@@ -43,11 +43,10 @@ def ps(
     ``place=lpt``: one class a tensor; the largest first, each at the server with the least so far (longest processing
     time, the 4/3 approximation of set partition with which PHub balances keys).
 
-    A centralised server of its own with several NICs, as on ``star(hosts=9,server_nics=4)``, is PBox. A worker and a
-    server share one connection, so each worker's keys all pass one NIC of the server, the one to which the topology
-    routes that worker: PHub's "worker by interface" (section 6.1.5). Its "key by interface", which spreads one
-    worker's keys over the NICs, cannot be had; where the workers divide evenly among the NICs, these carry the same
-    bytes either way.
+    A centralised server of its own with several NICs, as on ``star(hosts=9,server_nics=4)``, has PBox's bytes. A worker
+    and a server share one connection, so each worker's keys all pass one NIC of the server, the one to which the
+    topology routes that worker: PHub's "worker by interface" (section 6.1.5). With ``routing=every_nic`` they have a
+    connection over each NIC, which carry the same bytes, as with its "key by interface".
 
     Source: PHub thesis sections 1.1.5, 2.2, 3.2.3 and 3.2.4; BML section 2 (CS is its peer-to-peer placement);
     TensorFlow, tensorflow/python/training/device_setter.py; Graham 1969 (LPT).

@@ -61,6 +61,11 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
     name = topology.expression
     if topology.panels is not None:
         raise SpecError(f"{name} has patch panels, which the lab baremetal has not", fix="take the lab netns for it")
+    if topology.is_parallel:
+        raise SpecError(
+            f"{name}: a server answers over each of its NICs, which the lab baremetal cannot choose",
+            fix="leave out routing=every_nic, or take the lab netns for it",
+        )
     adding = [topology.nodes[switch].name for switch in topology.switches if topology.nodes[switch].ina]
     if adding:
         raise SpecError(

@@ -216,6 +216,7 @@ def _leaves(topology: Topology) -> list[Leaf | None]:
 
 
 PARALLEL = "parallel circuits or routes", "give each ring once, and no routes to interfaces"
+BY_NIC = "every_nic", "leave out every_nic"
 
 
 def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
@@ -227,7 +228,8 @@ def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     paths = topology.paths(source, target)
     if len(paths) > 1:
         names, circuits = topology.nodes, len(topology.connections(source, target))
-        why, fix = PARALLEL if circuits > 1 else ("ecmp", "leave out ecmp")
+        several = PARALLEL if topology.panels else BY_NIC
+        why, fix = several if circuits > 1 else ("ecmp", "leave out ecmp")
         raise SchemeError(
             f"{topology.expression} has {len(paths)} paths from {names[source].name} to {names[target].name} ({why}), "
             "and the scheduler has to know which links a transfer takes",

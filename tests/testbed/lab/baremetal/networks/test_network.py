@@ -101,6 +101,7 @@ def test_what_is_wanted_survives_json() -> None:
         ("bcube(n=3,k=2)", 9, 1, "needs 2 NICs a host"),
         ("fat_tree(k=2)", 1, 1, "has 2 hosts, and inventory.yml 1"),
         ("star(hosts=3,ina=[s0])", 3, 1, "is to add gradients"),
+        ("star(hosts=3,server_nics=2,routing=every_nic)", 3, 2, "answers over each of its NICs"),
     ],
 )
 def test_a_topology_that_machines_cannot_stand_for_is_refused(
