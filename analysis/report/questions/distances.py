@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -28,34 +30,40 @@ UNITS = {"latency": ("ms", 1.0), "bandwidth": ("ms a Mbit", 1e6)}
 GROUP = "#22577a"
 DEFINED = (
     "Colours are the distances that hosts probed before the trial trained: the round trip of a packet, or the time "
-    "that a bit takes at the rate of a burst while all pairs of a round send. Blank pairs have none. Frames in the "
-    "first figure of a trial are the groups that it found and ran with. In the second they are the racks that the "
-    "cloud hides from schemes. PAIA is the share of triplets of hosts whose distances tell right which of two hosts is "
-    "nearer to the third, among those that differ by rack or row. Drawn is one trial of each arm, in the middle by JCT."
+    "that a bit takes at the rate of a burst while all pairs of a round send. Blank pairs have none. Frames are the "
+    "groups that a trial found and ran with, or the racks that the cloud hides from schemes. In the order of ranks, a "
+    "frame has neighbouring ranks of one rack. PAIA is the share of triplets of hosts whose distances tell right "
+    "which of two hosts is nearer to the third, among those that differ by rack or row. Drawn is one trial of each "
+    "arm, in the middle by JCT."
 )
 Groups = Sequence[Sequence[str]]
 
 
 def probed(study: Study) -> Question | None:
-    """Draw heat maps of the distances between hosts, in the order of groups and in that of hidden racks."""
+    """Draw heat maps of the distances between hosts, in the order of groups or ranks and in that of hidden racks."""
     every: dict[str, tuple[MeasuredCell, Trial, Found]] = {}
     for cell in study.cells:
         if (trial := cell.typical) is None:
             continue
-        for entry in trial.found:
+        for entry in (each for told in trial.found if told.job == trial.job for each in _tables(told)):
             is_square = all(len(row) == len(entry.measured) for row in entry.measured.values())
-            if entry.probe in UNITS and entry.job == trial.job and entry.measured and is_square:
-                every.setdefault(words.name(trial), (cell, trial, entry))
+            if entry.probe in UNITS and entry.measured and is_square:
+                every.setdefault(f"{words.name(trial)} {entry.probe}", (cell, trial, entry))
     shown = [drawn for drawn in every.values() if len(drawn[2].measured) <= MOST_HOSTS][:MOST_DRAWN]
     if not every:
         return None
     frame, spans = plot.stacked([_table(trial, entry) for _, trial, entry in shown or every.values()])
     panels = []
     for number, ((_, trial, entry), rows) in enumerate(zip(shown, spans, strict=False)):
-        orders = {"found groups": _groups(entry), "hidden racks": _racks(entry, _hidden(trial))}
-        for place, (order, groups) in enumerate(orders.items()):
+        hidden = _hidden(trial)
+        groups_of = {
+            "found groups": [] if entry.search else _groups(entry),
+            "ranks": _neighbours(entry, hidden),
+            "hidden racks": _racks(entry, hidden),
+        }
+        for place, (order, groups) in enumerate(groups_of.items()):
             if groups:
-                told = f"{words.name(trial)}: hosts in the order of {order}"
+                told = f"{words.name(trial)}: {entry.probe}, hosts in the order of {order}"
                 panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, list(rows))))
     more = f" Drawn are {len(shown)} of {len(every)} trials." if len(every) > len(shown) else ""
     return Question(
@@ -67,6 +75,16 @@ def probed(study: Study) -> Question | None:
         DEFINED + more,
         told=tuple(_row(*each) for each in every.values()),
     )
+
+
+def _tables(entry: Found) -> Iterator[Found]:
+    """Yield what was found with a table of distances each: ``linear`` has two beside each other."""
+    if entry.probe != "linear":
+        yield entry
+        return
+    for first, probe in ((0, "latency"), (len(entry.measured), "bandwidth")):
+        rows = {name: row[first : first + len(entry.measured)] for name, row in entry.measured.items()}
+        yield replace(entry, probe=probe, measured=rows)
 
 
 def _table(trial: Trial, entry: Found) -> pd.DataFrame:
@@ -92,6 +110,13 @@ def _groups(entry: Found) -> Groups:
     groups = [[*map(str, group)] for group in value if isinstance(group, tuple)] if isinstance(value, tuple) else []
     others = [name for name in entry.measured if not any(name in group for group in groups)]
     return [*groups, others] if others else groups
+
+
+def _neighbours(entry: Found, hidden: Places | None) -> Groups:
+    """Return the hosts by rank where an order was found, cut where the hidden rack changes."""
+    order = [name for name in entry.search.order if name in entry.measured] if entry.search else []
+    place = {name: hidden.racks[host] if hidden else 0 for host, name in enumerate(entry.measured)}
+    return [[*names] for _, names in groupby(order, place.__getitem__)]
 
 
 def _racks(entry: Found, hidden: Places | None) -> Groups:
@@ -151,7 +176,7 @@ def _row(cell: MeasuredCell, trial: Trial, entry: Found) -> dict[str, str]:
         "Probe": entry.probe,
         "Took": words.seconds(entry.took_s),
         "Pairs without a distance": f"{int(np.isnan(distances).sum()) // 2}",
-        "Groups": f"{len(groups)}",
-        "Groups are the racks": ("yes" if alike else "no") if hidden else words.UNKNOWN,
+        "Groups": words.UNKNOWN if entry.search else f"{len(groups)}",
+        "Groups are the racks": ("yes" if alike else "no") if hidden and not entry.search else words.UNKNOWN,
         "PAIA": f"{told:.3f}" if told == told else words.UNKNOWN,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,35 @@ def test_hosts_find_the_order_in_which_their_racks_are_left_least(bench: Bench, 
         crossings.append(sum(a != b for a, b in zip(rack, [*rack[1:], rack[0]], strict=True)))
     assert crossings == [2, 4]
     assert best["metrics"]["gst_median_s"] < worst["metrics"]["gst_median_s"]
+
+
+LINEAR = """
+name: linear
+links: {rate: 10 Gbit/s}
+workload: {kind: profile, model: lenet5, batch: 16, iterations: 2, scale: 100, compute: none}
+arms: [{topology: "CLOUD", scheme: ring, order: best(model=linear)}]
+"""
+WITHOUT_DELAY = "cloud(rows=1,racks=2,hosts_per_rack=2,oversubscription=6,rack_delay_s=0)"
+
+
+@pytest.mark.lab
+def test_a_linear_cost_finds_racks_by_bandwidth_where_round_trips_tell_nothing(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(LINEAR.replace("CLOUD", WITHOUT_DELAY), tmp_path)
+    assert outcome.record["status"] == "done", outcome.record["error"]
+    (found,) = outcome.record["found"]
+    assert found["probe"] == "linear"
+    racks = places(build(WITHOUT_DELAY, rate_bps=10**8)).racks
+    near, far = (
+        [
+            found["measured"][f"h{a}"][4 + b] * 1e8
+            for a, b in combinations(range(4), 2)
+            if (racks[a] == racks[b]) is within
+        ]
+        for within in (True, False)
+    )
+    assert max(near) < 2 < min(far), "a bit takes longer where both pairs of a round share an uplink"
+    rack = [racks[int(name[1:])] for name in found["search"]["order"]]
+    assert sum(a != b for a, b in zip(rack, [*rack[1:], rack[0]], strict=True)) == 2
 
 
 @pytest.mark.lab

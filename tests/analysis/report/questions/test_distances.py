@@ -77,3 +77,20 @@ def test_only_a_cloud_has_hidden_racks(probed: Callable[..., Run]) -> None:
     assert len(question.panels) == 1
     (row,) = question.told
     assert row["PAIA"] == row["Groups are the racks"] == words.UNKNOWN
+
+
+def test_hosts_are_in_the_order_of_ranks_where_one_was_found(probed: Callable[..., Run]) -> None:
+    order = [f"h{host}" for host in (RACKS[0][0], RACKS[1][0], RACKS[1][1], RACKS[0][1])]
+    costs = dict.fromkeys(("cost_s", "by_number_s", "best_s", "worst_s", "bound_s"), 1.0)
+    search = {"order": order, "proven": True} | costs
+    both = {name: [*row, *(1e-8 for _ in row)] for name, row in found()["measured"].items()}
+    question = answer(probed(probe="linear", measured=both, settings={}, search=search), "distances")
+    assert [row["Probe"] for row in question.told] == ["latency", "bandwidth"], "both tables are drawn"
+    assert {row["Groups"] for row in question.told} == {words.UNKNOWN}
+    by_rank, by_rack = question.panels[:2]
+    assert by_rank.caption.endswith("latency, hosts in the order of ranks")
+    assert by_rank.figure["layout"]["xaxis"]["categoryarray"] == order
+    assert [shape["x0"] for shape in by_rank.figure["layout"]["shapes"]] == [-0.5, 0.5, 2.5]
+    assert by_rack.caption.endswith("hidden racks")
+    bits = question.frame[question.frame["probe"] == "bandwidth"].set_index(["from", "to"])["distance_s"]
+    assert bits["h0", "h1"] == 1e-2
