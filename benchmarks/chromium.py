@@ -113,9 +113,9 @@ class Chromium:
         """Which colours the user prefers from now on, ``light`` or ``dark``."""
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def picture(self, width: int, height: int) -> bytes:
-        """The upper left part of the page (CSS pixels), as a PNG."""
-        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    def picture(self, width: int, height: int, top: int = 0) -> bytes:
+        """The left part of the page from ``top`` on (CSS pixels), as a PNG."""
+        clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
         shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         return base64.b64decode(shot["data"])
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from docs.generate.picture import PICTURES
+from docs.generate.picture import ENDS, PICTURES
 from testbed.spec import reference
 from testbed.topologies.build import families
 from testbed.workloads.sync.schemes import schemes
@@ -38,15 +38,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not address.fragment or is_generated(target) or address.fragment in anchors(target), link
 
 
-@pytest.mark.parametrize("name", PICTURES.values())
+@pytest.mark.parametrize("name", [f"{name}{end}" for name in PICTURES.values() for end in ENDS.values()])
 def test_the_picture_is_small(name: str) -> None:
-    assert 10_000 < (ROOT / "docs" / "start" / name).stat().st_size < 200_000
+    assert 10_000 < (ROOT / "docs" / name).stat().st_size < 200_000
 
 
 def test_the_start_page_shows_what_this_is_and_then_guides_in_reading_order() -> None:
     text = (ROOT / "docs" / "index.md").read_text()
     begin, guides, _ = re.split(r"^## (?:Guides, in reading order|To look things up)$", text, flags=re.M)
-    assert all(f"start/{name}" in begin for name in PICTURES.values())
+    assert all(f"{PICTURES['']}{end}" in begin for end in ENDS.values())
     assert re.findall(r"^make (\w+)", begin, re.M) == ["demo", "test"]
     assert len(re.findall(r"^\*\*.*\?\*\*$", begin.partition("## Three questions")[2], re.M)) == 3
     groups = re.findall(r":caption: (.*)\n:maxdepth: 1\n\n((?:\S+\n)+)", guides)
