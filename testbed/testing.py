@@ -12,8 +12,8 @@ and the report are made. Only processes and packets are missing::
         ...
 
 Times are those of an ideal network, links carry the bytes that the plan says, and the machine is idle. Round trips
-between hosts that probe each other follow from the links' delays and rates. ``slower`` makes synchronisation longer,
-for tests that need results that differ.
+between hosts that probe each other follow from the links' delays and rates, and bursts share links fairly. ``slower``
+makes synchronisation longer, for tests that need results that differ.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.recovery.deaths import undisturbed
+from testbed.topologies.fair import fair_bps, loads
 from testbed.topologies.model import Topology
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.workloads.locality.distances import by_bandwidth, symmetric
+from testbed.workloads.locality.rounds import rounds
 
 BEGIN_S = 1000.0
 """Seconds on the clock of samples at which each trial begins."""
@@ -69,9 +72,10 @@ class IdealPlace:
         """Refuse a trial for which theory knows no single answer.
 
         Raises:
-            SpecError: something is done to the trial, it runs a program, or its workers do not all wait for a sum.
+            SpecError: something is done to the trial, it runs a program, its workers do not all wait for a sum, or
+                something is to be found by a probe that is not testbed's own.
         """
-        check(trial, ["rates", "latency"])
+        check(trial, MEASURED)
         if trial.network.perturbations:
             raise SpecError("nothing can be done to a trial in the ideal place", fix="remove perturb, or take a lab")
         for job in trial.jobs:
@@ -84,8 +88,7 @@ class IdealPlace:
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
         """Play the trial."""
         before = _bursts(trial)
-        means = {"rates": lambda: rates_bps(before), "latency": lambda: _round_trips_s(trial.topology)}
-        trial = decided(trial, lambda probe: means[probe]())
+        trial = decided(trial, lambda probe: MEASURED[probe](trial, before))
         readings = Readings()
         lines: dict[str, Lines] = {}
         ends_s: dict[str, float] = {}
@@ -194,6 +197,33 @@ def _echoed_s(topology: Topology, a: int, b: int) -> float:
     burst = between(topology, a, b)
     links = [topology.links[link // 2] for path in burst.paths(topology)[:1] for link in path.links]
     return burst.round_trip_s(topology) + sum(2 * ECHO_BITS / link.rate_bps for link in links)
+
+
+def _bits_s(trial: Trial) -> Measured:
+    """Return the times (s) that a bit takes between all hosts while both hosts of each pair of a round send."""
+    topology, goodput = trial.topology, trial.network.goodput
+    arrived_bps: dict[tuple[int, int], float | None] = {}
+    hosts = topology.hosts
+    for pairs in rounds(len(hosts)):
+        ways = [way for pair in pairs for way in (pair, pair[::-1])]
+        shares = fair_bps([loads(topology, (hosts[a], hosts[b])) for a, b in ways], topology)
+        arrived_bps |= {way: goodput * rate_bps for way, rate_bps in zip(ways, shares, strict=True)}
+    rows = symmetric(len(hosts), by_bandwidth(arrived_bps)).tolist()
+    return {topology.nodes[host].name: row for host, row in zip(hosts, rows, strict=True)}
+
+
+def _linear(trial: Trial) -> Measured:
+    bits_s = _bits_s(trial)
+    return {name: [*row, *bits_s[name]] for name, row in _round_trips_s(trial.topology).items()}
+
+
+MEASURED: Mapping[str, Callable[[Trial, Lines], Measured]] = {
+    "rates": lambda _, before: rates_bps(before),
+    "latency": lambda trial, _: _round_trips_s(trial.topology),
+    "bandwidth": lambda trial, _: _bits_s(trial),
+    "linear": lambda trial, _: _linear(trial),
+}
+"""Results of probes, by name, for a trial and the bursts into its NICs."""
 
 
 def _calibrated(trial: Trial) -> Calibrated:

@@ -137,7 +137,22 @@ def test_hosts_that_probe_each_other_find_what_delays_say(tmp_path: Path) -> Non
     assert {frozenset(group) for group in groups} == {frozenset(f"h{host}" for host in rack) for rack in hidden.groups}
 
 
-def test_probes_by_bursts_are_refused_by_the_ideal_place() -> None:
-    text = re.sub("scheme: [a-z_]+", "scheme: 'two_level(groups=probed,probe=bandwidth)'", PROFILE)
-    with pytest.raises(SpecError, match="wants hosts to measure 'bandwidth'"):
-        IdealPlace().require(trials(read(text, "spec.yaml", Path()))[0])
+def test_bursts_between_hosts_share_uplinks_fairly(tmp_path: Path) -> None:
+    cloud = "'cloud(racks=2,hosts_per_rack=2,oversubscription=4,rack_delay_s=0)'"
+    text = PROFILE.replace("star(hosts=5), ", f"{cloud}, ")
+    by_groups = re.sub("scheme: [a-z_]+", "scheme: 'two_level(groups=probed,k=2,probe=bandwidth)'", text)
+    by_order = re.sub("scheme: [a-z_]+", "scheme: ring, order: best(model=linear)", text)
+    for asked, first in ((by_groups, 0), (by_order, 4)):
+        folder = tmp_path / str(first)
+        folder.mkdir()
+        trial, outcome = played(asked, folder)
+        racks, rate_bps = places(trial.topology).racks, trial.network.goodput * 200e6
+        (found,) = outcome.record["found"]
+        for a, row in enumerate(found["measured"].values()):
+            for b in {*range(4)} - {a}:
+                times = (
+                    1 if racks[a] == racks[b] else 4
+                )  # both hosts of a rack send over an uplink of half a NIC's rate
+                assert row[first + b] * rate_bps == pytest.approx(times)
+    order = [racks[int(name[1:])] for name in found["search"]["order"]]
+    assert sum(a != b for a, b in zip(order, [*order[1:], order[0]], strict=True)) == 2

@@ -12,12 +12,12 @@ hosts send within their rack, too.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.lab.baremetal.networks.network import between_switches
 from testbed.lab.baremetal.networks.racks import under
+from testbed.topologies.fair import fair_bps, loads
 from testbed.topologies.model import Topology
 
 Flow = tuple[int, int]
@@ -75,34 +75,5 @@ def _alternating(switches: Sequence[int]) -> list[list[Flow]]:
 
 def _expected(topology: Topology, crowd: Crowd) -> list[Crossing]:
     flows = [flow for _, _, some in crowd for flow in some]
-    rates = iter(fair_bps([_loads(topology, flow) for flow in flows], topology))
+    rates = iter(fair_bps([loads(topology, flow) for flow in flows], topology))
     return [Crossing(src, dst, some, tuple(next(rates) for _ in some)) for src, dst, some in crowd]
-
-
-def _loads(topology: Topology, flow: Flow) -> dict[int, float]:
-    """Share of a flow that each directed link carries."""
-    found: dict[int, float] = defaultdict(float)
-    for path in topology.paths(*flow):
-        for link in path.links:
-            found[link] += path.weight
-    return found
-
-
-def fair_bps(loads: Sequence[Mapping[int, float]], topology: Topology) -> list[float]:
-    """Compute max-min fair rates of flows whose shares are on directed links as ``loads`` say: all grow alike until a
-    link is full, which holds those on it, and so on (Bertsekas and Gallager, Data Networks, section 6.5.2)."""
-    left = {link: float(topology.links[link // 2].rate_bps) for one in loads for link in one}
-    rates, growing = [0.0] * len(loads), set(range(len(loads)))
-    while growing:
-        demand: dict[int, float] = defaultdict(float)
-        for flow in growing:
-            for link, share in loads[flow].items():
-                demand[link] += share
-        full = min(demand, key=lambda link: left[link] / demand[link])
-        more_bps = left[full] / demand[full]
-        for link, share in demand.items():
-            left[link] -= more_bps * share
-        for flow in growing:
-            rates[flow] += more_bps
-        growing -= {flow for flow in growing if full in loads[flow]}
-    return rates
