@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from testbed.control import registry
+from testbed.topologies.build import build
+from testbed.topologies.call import parse
+from testbed.topologies.cloud import places
 
 from ..bench import Bench
 from ..doubles.shuffling import Shuffling, line
@@ -67,6 +70,22 @@ def test_all_switch_to_each_plan_and_weights_are_those_of_a_single_process(
     assert "plan 1: it is told twice" in left_out or any("plan 1: it comes late" in why for why in left_out)
     assert any("plan 2: its parents are int64[5, 4], not int[3, 4]" in why for why in left_out)
     assert check(record, "events")["ok"]
+
+
+def test_masters_move_within_the_groups_that_hosts_have_found(bench: Bench, tmp_path: Path) -> None:
+    cloud = "cloud(racks=2,hosts_per_rack=2,oversubscription=2)"
+    spec = SPEC.replace("topology: star(hosts=4)", f'topology: "{cloud}"')
+    spec = spec.replace("groups=[[0,1],[2,3]],", "groups=probed,k=2,").replace("iterations: 60", "iterations: 25")
+    record, samples = ran(bench, tmp_path, spec)
+    assert record["status"] == "done", record["error"]
+    (found,) = record["found"]
+    groups = parse(found["settings"]["scheme"], "ring").arguments["groups"]
+    racks = places(build(cloud, rate_bps=10**9)).groups
+    assert {frozenset(group) for group in groups} == {frozenset(f"h{host}" for host in rack) for rack in racks}
+    assert samples["plan"].max() > 0, "three classes are not even loads for four hosts"
+    assert all(sum(step["global_masters"].values()) == 3 for step in record["tuning"])
+    assert record["accuracy"]["weights_equal"] is True
+    assert check(record, "bytes on the wire")["ok"], "bytes are those of the found plan, and of those after it"
 
 
 def test_a_worker_that_is_killed_at_a_switch_ends_the_trial(
