@@ -65,7 +65,7 @@ def probed(study: Study) -> Question | None:
             if groups:
                 told = f"{words.name(trial)}: {entry.probe}, hosts in the order of {order}"
                 panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, list(rows))))
-    more = f" Drawn are {len(shown)} of {len(every)} trials." if len(every) > len(shown) else ""
+    more = f" Drawn are {len(shown)} of {len(every)} tables of distances." if len(every) > len(shown) else ""
     return Question(
         "distances",
         "How far from each other did hosts find themselves?",

@@ -67,9 +67,8 @@ def by_cost(study: Study) -> Question | None:
         panels.append(Panel(f"orders-{number}-times", f"{orders.name}: GST by order", _curve(study, by_time, rows)))
         models = orders.models
         for place, (model, costs) in enumerate(models.items()):
-            cells = [cell for cell, _ in costs]
-            tables.append(_table(cells, model=model, cost_s=[cost_s for _, cost_s in costs]))
-            drawn, first = _scatter(study, cells, first), first + len(cells)
+            tables.append(_table([cell for cell, _ in costs], model=model, cost_s=[cost_s for _, cost_s in costs]))
+            drawn, first = _scatter(study, costs, first), first + len(costs)
             panels.append(
                 Panel(f"orders-{number}-cost-{place}", f"{orders.name}: GST by predicted cost, {model}", drawn)
             )
@@ -149,11 +148,13 @@ def _curve(study: Study, cells: Sequence[MeasuredCell], rows: tuple[int, int]) -
     return plot.timed(figure, "x", _gst_s(cells[-1]))
 
 
-def _scatter(study: Study, cells: Sequence[MeasuredCell], first: int) -> plot.Figure:
+def _scatter(study: Study, costs: Sequence[tuple[MeasuredCell, float]], first: int) -> plot.Figure:
     ends = {"x": column("cost_s"), "y": column("gst_s"), "error_y": plot.error("gst_s")}
-    hover = "%{customdata[0]} (%{customdata[1]})<br>predicted %{x:.4g}, GST %{y:.4g} s<extra></extra>"
+    hover = "%{customdata[0]} (%{customdata[1]})<br>predicted %{x:.4g} s, GST %{y:.4g} s<extra></extra>"
+    cells = [cell for cell, _ in costs]
     traces = _marks(study, cells, first, **ends, hovertemplate=hover)
     figure = plot.lines_figure(traces, "predicted cost (s)", "GST (s)", x_from_0=True)
+    figure = plot.timed(figure, "x", max(cost_s for _, cost_s in costs))
     return plot.timed(figure, "y", max(map(_gst_s, cells)))
 
 
