@@ -20,6 +20,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "plink/probe.yaml": (136.4, 671.8),
     "plink/grouping.yaml": (374.0, 4796.9),
     "plink/k.yaml": (27.5, 261.4),
+    "plink/switch.yaml": (47.2, 225.8),
     "plink/autotune.yaml": (114.1, 231.9),
     "mlfabric/plan.yaml": (34.2, 297.8),
     "mlfabric/table2.yaml": (147.9, 1861.6),

@@ -124,6 +124,14 @@ def pooled(parts: Sequence[Measured], of: str = "") -> Measured:
     return Measured(samples, of or parts[0].of, *told, fitted)
 
 
+def extreme(measured: Measured, of: Callable[..., float] = max) -> Measured:
+    """Return the largest sample, or with ``min`` the least, as a number that is known exactly."""
+    if not measured.samples:
+        return measured
+    value = of(measured.samples)
+    return replace(measured, fitted=Interval(value, value, value))
+
+
 def where(run: Run | None, **swept: object) -> Run | None:
     """Return the run with those trials alone that have these values of what a sweep varies, by the last word of its
     path; and with the trials of arms that do not vary it."""

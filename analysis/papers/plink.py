@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
 from testbed.analysis.papers.evidence import (
     GST,
     Measured,
     Values,
+    extreme,
     gst_s,
     mean_of,
     measure,
@@ -24,6 +23,7 @@ from testbed.analysis.papers.evidence import (
 )
 from testbed.analysis.papers.judging import falling, near, true, within
 from testbed.analysis.papers.plink_autotune import AUTOTUNE, autotune
+from testbed.analysis.papers.plink_switch import SWITCH, switch
 from testbed.analysis.papers.plink_theory import GRID, ROWS, Costs, exact
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
@@ -144,9 +144,7 @@ def _by_host(run: Run | None, cell: tuple[str, str], values: Callable[[Trial], V
 def _longest(run: Run | None, label: str) -> Measured:
     """Return how long hosts probed in the trial in which it took longest."""
     parts = [measure(where(run, alpha=alpha), [label], took_s, number=GST) for alpha in ALPHAS]
-    measured = pooled(parts, "trials")
-    most_s = max(measured.samples, default=math.nan)
-    return replace(measured, fitted=Interval(most_s, most_s, most_s) if measured.samples else None)
+    return extreme(pooled(parts, "trials"))
 
 
 def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
@@ -417,6 +415,17 @@ PAPER = Paper(
             "section 4.2.1, equation 4.2",
             group_count,
             (K,),
+        ),
+        Claim(
+            "plink.switch",
+            "Hosts change to another plan while they train. No step is lost.",
+            "section 4.2.3",
+            switch,
+            (SWITCH,),
+            (
+                "The thesis gives no time of a switch: 50 ms at most is asked for. Four hosts lose their rate in turn, "
+                "so that Autotune tells plans.",
+            ),
         ),
         Claim(
             "plink.autotune",
