@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -25,6 +26,12 @@ from hypothesis import settings
 settings.register_profile("testbed", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("testbed")
+
+# Hypothesis would read all our files in each process, for constants to try: that takes seconds, and changes examples.
+with suppress(ImportError):  # as early versions do not
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants = lambda: providers._local_constants
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
