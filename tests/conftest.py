@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -19,12 +20,21 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
+from xdist.workermanage import WorkerController
 
 # No deadline: examples take longer while others use the machine. A change is held against the same examples each time;
 # what nobody has thought of yet is found by `pytest -m hypothesis --hypothesis-profile search`.
 settings.register_profile("testbed", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("testbed")
+
+# Hypothesis would read all our files in each process, for constants to try: that takes seconds, and changes examples.
+with suppress(ImportError):  # as early versions do not
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants = lambda: providers._local_constants
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
@@ -70,6 +80,27 @@ COSTLY = (
     *("told", "mistaken", "sums", "sweep", "wheel"),
 )
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
+
+
+class Mixing(LoadGroupScheduling):
+    """Distribution of tests over processes. A lab's tests wait most of their time, and others compute. So the last
+    process takes tests from the end of the queue, where those are that compute, and cores are in use all along."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if node is self.nodes[-1]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
+    return Mixing(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several test processes, each has tests of labs first (:class:`Mixing`)."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 
 def pytest_collection_finish() -> None:

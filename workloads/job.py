@@ -280,11 +280,15 @@ class WorkerJob:
 
     @classmethod
     def load(cls, path: Path) -> WorkerJob:
+        return cls.read(json.loads(path.read_text()))
+
+    @classmethod
+    def read(cls, raw: dict[str, Any]) -> WorkerJob:
+        """Make the job that the JSON of its file tells."""
         from testbed.workloads import tasks  # which imports this module
 
-        raw: dict[str, Any] = json.loads(path.read_text())
         if raw["version"] != VERSION:
-            raise ValueError(f"{path}: job version {raw['version']}, this worker reads {VERSION}")
+            raise ValueError(f"job version {raw['version']}, this worker reads {VERSION}")
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
         raw["training"] = tasks.load(raw["training"])
         raw["also"] = tuple(raw["also"])

@@ -45,8 +45,8 @@ from testbed.workloads.sync.session import Session
 from testbed.workloads.sync.tcp_info import Sent
 from testbed.workloads.tasks.base import Notes, Participant, write
 
-MEASURES: Mapping[str, Callable[[Path], None]] = {"bursts": probing.main, "echo": echo.main}
-"""Function that does the job of a file, by what the job measures."""
+MEASURES: Mapping[str, Callable[[dict[str, Any]], None]] = {"bursts": probing.main, "echo": echo.main}
+"""Function that does the job that a file's JSON tells, by what the job measures."""
 _COLLECTOR, _iterating = Lock(), list[None]()
 """Lock of the collector's state, and an entry for each part whose iterations run."""
 
@@ -67,10 +67,11 @@ def main(argv: list[str]) -> int:
 
 def _parts(path: Path) -> Iterator[Callable[[], None]]:
     """Load what the process does: a measurement, or its part in each job."""
-    if measures := json.loads(path.read_text()).get("measures"):
-        yield partial(MEASURES[measures], path)
+    raw = json.loads(path.read_text())
+    if measures := raw.get("measures"):
+        yield partial(MEASURES[measures], raw)
         return
-    job = WorkerJob.load(path)
+    job = WorkerJob.read(raw)
     for one in (job, *(WorkerJob.load(Path(other)) for other in job.also)):
         yield partial(_do, one)
 

@@ -63,11 +63,6 @@ def test_the_marks_would_be_left(folder: Path) -> None:
     assert (folder / "ran").read_text() == "testbed\n"
 
 
-def test_a_plan_with_an_own_model_does_not(folder: Path) -> None:
-    done = call(folder, "testbed", "plan", "spec.yaml")
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_plug_in_does_not(folder: Path) -> None:
     """Its process tells that the spec is missing, so it ran."""
     done = call(folder, "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", "test_mine.py")
@@ -76,6 +71,6 @@ def test_the_plug_in_does_not(folder: Path) -> None:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("spec", ["spec.yaml", "command.yaml"])
-def test_a_training_with_its_referee_and_bursts_do_not(folder: Path, spec: str) -> None:
+def test_a_training_with_its_plan_referee_and_bursts_does_not(folder: Path, spec: str) -> None:
     done = call(folder, "testbed", "run", spec, "--out", "out")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -44,11 +44,10 @@ class MeetingJob:
         path.write_text(json.dumps({"measures": self.measures, **asdict(self)}))
 
     @classmethod
-    def fields(cls, path: Path) -> dict[str, Any]:
-        """Read the fields of a job."""
-        raw: dict[str, Any] = json.loads(path.read_text())
-        del raw["measures"]
-        return raw | {"peers": tuple(Peer(**peer) for peer in raw["peers"])}
+    def fields(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the job that the JSON of its file tells."""
+        own = {name: value for name, value in raw.items() if name != "measures"}
+        return own | {"peers": tuple(Peer(**peer) for peer in raw["peers"])}
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,10 @@ class ProbingJob(MeetingJob):
     rounds: tuple[tuple[Probe, ...], ...]
 
     @classmethod
-    def load(cls, path: Path) -> ProbingJob:
-        raw = cls.fields(path)
-        return cls(**raw | {"rounds": tuple(tuple(Probe(**probe) for probe in some) for some in raw["rounds"])})
+    def read(cls, raw: dict[str, Any]) -> ProbingJob:
+        return cls(
+            **cls.fields(raw) | {"rounds": tuple(tuple(Probe(**probe) for probe in some) for some in raw["rounds"])}
+        )
 
 
 AnyJob = TypeVar("AnyJob", bound=MeetingJob)
@@ -102,9 +102,9 @@ def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[M
             raise
 
 
-def main(path: Path) -> None:
-    """Do the job of a file."""
-    run(ProbingJob.load(path), _bursts)
+def main(raw: dict[str, Any]) -> None:
+    """Do the job that the JSON of its file tells."""
+    run(ProbingJob.read(raw), _bursts)
 
 
 def _bursts(job: ProbingJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:

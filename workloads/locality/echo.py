@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,9 +68,10 @@ class EchoJob(MeetingJob):
     sent: int = SENT
 
     @classmethod
-    def load(cls, path: Path) -> EchoJob:
-        raw = cls.fields(path)
-        return cls(**raw | {"meets": tuple(Meet(**meet) for meet in raw["meets"]), "ports": tuple(raw["ports"])})
+    def read(cls, raw: dict[str, Any]) -> EchoJob:
+        return cls(
+            **cls.fields(raw) | {"meets": tuple(Meet(**meet) for meet in raw["meets"]), "ports": tuple(raw["ports"])}
+        )
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ def measure(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Echoed]:
         barrier()  # until then others want answers
 
 
-def main(path: Path) -> None:
-    """Do the job of a file."""
-    run(EchoJob.load(path), _echoes)
+def main(raw: dict[str, Any]) -> None:
+    """Do the job that the JSON of its file tells."""
+    run(EchoJob.read(raw), _echoes)
 
 
 def _echoes(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from testbed.control.registry import Context
 from testbed.lab.base import LinkChange
 from testbed.perturb.events import Event
 from testbed.perturb.moments import NOW
-from testbed.workloads.kinds.forest import KIND
+from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Control
 from tests.packages import ROOT, install, install_page, python
 from tests.testbed.bench import Bench
@@ -71,8 +71,8 @@ class Broken:
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, controller: type) -> None:
-    """Have trials of forests declare it."""
-    monkeypatch.setattr(KIND, "control", Control(("own",)), raising=False)
+    """Have trials of forests declare it. Their class does: what was patched in an object stays there as its own."""
+    monkeypatch.setattr(ForestKind, "control", Control(("own",)))
     monkeypatch.setattr(registry, "plugged", lambda _: {"own": controller})
 
 

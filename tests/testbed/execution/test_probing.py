@@ -102,7 +102,7 @@ def test_both_hosts_of_a_pair_echo_in_the_same_round_at_each_others_address(
 ) -> None:
     with pytest.raises(TrialError, match="no probe reached h0, h1"):
         latency(means)
-    jobs = {job.node: job for job in (EchoJob.load(Path(one.job)) for one in launched)}
+    jobs = {job.node: job for job in (EchoJob.read(json.loads(Path(one.job).read_text())) for one in launched)}
     assert {one.process for one in launched} == {f"h{host}" for host in range(8)}
     assert not any(one.program or one.torch for one in launched), "a lab forks them, and imports no PyTorch for them"
     ends = {(job.node, meet.peer): meet for job in jobs.values() for meet in job.meets}
@@ -116,7 +116,7 @@ def test_both_hosts_of_a_pair_echo_in_the_same_round_at_each_others_address(
 def test_both_hosts_of_a_pair_send_bursts_to_where_the_other_expects_them(means: Means, launched: list[Launch]) -> None:
     with pytest.raises(TrialError, match="no probe reached h0, h1"):
         bandwidth(means)
-    jobs = [ProbingJob.load(Path(one.job)) for one in launched]
+    jobs = [ProbingJob.read(json.loads(Path(one.job).read_text())) for one in launched]
     for number in range(7):
         probes = [probe for job in jobs for probe in job.rounds[number]]
         assert len(probes) == 8
