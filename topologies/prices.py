@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from testbed.base.units import rate_text
 from testbed.topologies.model import Topology
 
 
@@ -158,7 +159,10 @@ def describe_cost(topology: Topology, prices: Prices = TOPOOPT) -> dict[str, Any
     """Return the bill, ready for JSON."""
     items = bill(topology, prices)
     whole = total(items)
+    rates_bps = sorted({link.rate_bps for link in topology.links})
+    slowest_bps = min(prices.ports)
     return {
+        "priced_as": {rate_text(rate): rate_text(slowest_bps) for rate in rates_bps if rate < slowest_bps},
         "source": prices.source,
         "items": [{"item": i.name, "count": i.count, "each": i.price, "total": i.total} for i in items],
         "total": whole,

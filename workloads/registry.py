@@ -21,5 +21,7 @@ def lookup(kind: str, name: str, known: Mapping[str, T]) -> T:
     if name in known:
         return known[name]
     nearest = get_close_matches(name, known, n=1, cutoff=0.5)
-    fix = f"did you mean {nearest[0]!r}?" if nearest else f"use {' or '.join(sorted(known))}"
-    raise SpecError(f"unknown {kind} {name!r}; there is {', '.join(sorted(known))}", fix=fix)
+    listed, problem = ", ".join(sorted(known)), f"unknown {kind} {name!r}"
+    if nearest:
+        raise SpecError(f"{problem}; there is {listed}", fix=f"did you mean {nearest[0]!r}?")
+    raise SpecError(problem, fix=f"use one of: {listed}")

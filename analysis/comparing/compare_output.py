@@ -106,7 +106,7 @@ def _with_numbers(found: Comparison) -> tuple[list[list[str]], list[str]]:
     every = rows(found)
     shown = [row for row in every if set(row[FIRST_NUMBER:LAST_NUMBER]) != {MISSING}]
     without = len(every) - len(shown)
-    return shown, [f"not in the table: {counted(without, 'row')} without a number on either side"] if without else []
+    return shown, [f"not in the table: {counted(without, 'row')} without VALID numbers to compare"] if without else []
 
 
 def markdown(found: Comparison) -> str:

@@ -15,7 +15,9 @@ BARS = "▁▂▃▄▅▆▇█"
 def text(found: Sequence[Series], unread: Sequence[str]) -> str:
     """A block for each series: how it went, and where it changed."""
     lines = [line for one in found for line in [*_block(one), ""]]
-    return "\n".join([*lines, *(f"left out: {problem}" for problem in unread)]).rstrip()
+    short = sum(map(_is_short, found))
+    few = [f"too few runs to see a change in {short} series: {FEWEST} are the least"] if short else []
+    return "\n".join([*lines, *few, *(f"left out: {problem}" for problem in unread)]).rstrip()
 
 
 def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def _block(series: Series) -> list[str]:
     least, most, last = (value_text(series.metric, value) for value in (min(values), max(values), values[-1]))
     span = f"{len(values)} runs, {least} to {most}, last {last}" if len(values) > 1 else f"1 run, {last}"
     lines = [title(series), f"  {bars(values)}  {span}"]
-    lines += [f"  {'changed: ' if series.changes else ''}{each}" for each in told(series)]
+    lines += [f"  {'changed: ' if series.changes else ''}{each}" for each in told(series) if not _is_short(series)]
     for point in series.points:
         lines += [f"  {point.name} ({point.started[:16]}) ran under other conditions: {each}" for each in point.changed]
     return lines

@@ -23,7 +23,7 @@ from testbed.experiment.repeats import Planned
 from testbed.experiment.resume import with_found_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.runner import Here, Runner
-from testbed.experiment.selection import Wanted
+from testbed.experiment.selection import ALL, Wanted
 from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Against", "Asked", "Interrupted", "Judged", "Running", "Wanted", "check_several", "report_together"]
-ALL = Wanted()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.base.columns import Layout, columns
 from testbed.experiment import planning
+from testbed.experiment.selection import ALL, Wanted
 from testbed.spec import load
 
 
@@ -26,11 +27,15 @@ class Plan:
         return self.text()
 
 
-def plan(spec: Path, overrides: Sequence[str] = ()) -> Plan:
+def plan(spec: Path, overrides: Sequence[str] = (), wanted: Wanted = ALL) -> Plan:
     """Check an experiment, with settings changed as after ``--set``, and predict; nothing is touched.
+
+    Args:
+        wanted: the arms, points and trials to plan, if not all.
 
     Raises:
         SpecError: the spec cannot be read, or makes no sense.
-        UsageError: an override is not ``key=value``.
+        UsageError: an override is not ``key=value``, or ``wanted`` leaves no trial.
     """
-    return Plan(planning.plan(load(spec, overrides)))
+    source = load(spec, overrides)
+    return Plan(planning.plan(source, wanted.of(source)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.base.listing import counted, shortened
-from testbed.base.units import rate_text
+from testbed.base.units import rate_text, size_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
 from testbed.lab.choice import DEFAULT
@@ -108,7 +108,8 @@ def _text(asked: Sequence[Asked]) -> str:
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
     which = f"of {len(asked)} cells {trial.name} loads this machine most: " if len(asked) > 1 else ""
-    kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process")])
+    chunk = f"chunks of {size_text(trial.jobs[0].chunk_bytes)}"
+    kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process"), chunk])
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
     if worst.room <= 0:
         return (

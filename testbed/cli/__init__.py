@@ -12,7 +12,7 @@ import typer
 
 from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
-from testbed.base.exits import code_for
+from testbed.base.exits import BAD_SPEC_OR_USAGE, code_for
 from testbed.base.printable import printable
 from testbed.cli import (
     archive,
@@ -29,6 +29,7 @@ from testbed.cli import (
     schedule,
     specs,
     theory,
+    usage,
     watch,
 )
 
@@ -86,6 +87,8 @@ app.command()(containers.image)
 app.command()(clean.clean)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 app.add_typer(hosts.app, name="hosts")
+for known in (*app.registered_commands, *hosts.app.registered_commands):
+    known.cls = usage.Command
 
 
 LONGEST_LINE = 1000
@@ -122,14 +125,20 @@ def _call() -> None:
     """
     _check_words(sys.argv[1:])
     try:
-        app(prog_name="testbed")
-    except SystemExit:
-        print(end="", flush=True)
-        raise
+        code = app(prog_name="testbed", standalone_mode=False)
+    except usage.MISUSE as error:
+        if str(error).startswith("Usage:"):  # a group without a command shows its help
+            print(error, file=sys.stderr)
+            sys.exit(BAD_SPEC_OR_USAGE)
+        raise usage.explained(error, " ".join(["testbed", *sys.argv[1:2]])) from None
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
         if not is_lack(error):
             raise
         raise too_little(error) from None
+    print(end="", flush=True)
+    sys.exit(code)
 
 
 def _check_words(words: Sequence[str]) -> None:

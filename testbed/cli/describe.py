@@ -80,7 +80,8 @@ def _cost(cost: dict[str, Any]) -> str:
         for one in cost["items"]
     ]
     each = f"total ${cost['total']:,.0f}, ${cost['per_host']:,.0f} a host"
-    return f"{table(('part', 'count', 'each', 'cost', 'of all'), rows)}\n{each} ({cost['source']})"
+    told = [f"no parts of {slow} have a price: these are of {sold}" for slow, sold in cost["priced_as"].items()]
+    return "\n".join([table(("part", "count", "each", "cost", "of all"), rows), *told, f"{each} ({cost['source']})"])
 
 
 def forest(

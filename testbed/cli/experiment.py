@@ -65,6 +65,16 @@ Quiet = Annotated[
         show_default=False,
     ),
 ]
+Arms = Annotated[list[str], typer.Option("--arm", metavar="LABEL", help="Take only this arm; more with further --arm.")]
+Points = Annotated[
+    list[str],
+    typer.Option(
+        "--point", metavar="NAME=VALUE", help="Take only trials where a swept field or batch is that: batch=16."
+    ),
+]
+Only = Annotated[
+    list[str], typer.Option("--only", metavar="ID", help="Take only this trial of those that testbed plan lists.")
+]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
     Path | None,
@@ -86,15 +96,9 @@ def run(
         list[Path] | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file, or several.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
-    arms: Annotated[
-        list[str], typer.Option("--arm", metavar="LABEL", help="Run only this arm; more with further --arm.")
-    ] = [],  # noqa: B006
-    points: Annotated[
-        list[str], typer.Option("--point", metavar="NAME=VALUE", help="Run only where a swept field or batch is that.")
-    ] = [],  # noqa: B006
-    only: Annotated[
-        list[str], typer.Option("--only", metavar="ID", help="Run only this trial of those that testbed plan lists.")
-    ] = [],  # noqa: B006
+    arms: Arms = [],  # noqa: B006
+    points: Points = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="New directory of the run; default runs/NAME-TIME.")
     ] = None,
@@ -223,6 +227,9 @@ def _run_one(asked: Asked, against: Against, repeated: Sequence[str], console: C
 def plan(
     spec: SpecFile,
     overrides: Overrides = [],  # noqa: B006
+    arms: Arms = [],  # noqa: B006
+    points: Points = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     backend: Backend = None,
     as_json: AsJson = False,
 ) -> None:
@@ -231,9 +238,10 @@ def plan(
     It lists the trials, their least GST and duration, and what would be built. It changes nothing.
     """
     from testbed.api.labs import with_backend
+    from testbed.api.plan import Wanted
     from testbed.api.plan import plan as predicted
 
-    found = predicted(spec, with_backend(overrides, backend))
+    found = predicted(spec, with_backend(overrides, backend), Wanted(arms, points, only))
     if as_json:
         print_json(found.facts)
     else:

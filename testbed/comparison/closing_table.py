@@ -105,7 +105,7 @@ def notes(records: Records, first: str) -> list[str]:
             told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
         elif _speed_up(_repeats(base), _repeats(trials)) == MISSING:
             if ours and theirs:
-                uncounted[cell.label] = None
+                uncounted[" at ".join(filter(None, (cell.label, cell.where)))] = None
         elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
     if unlike:

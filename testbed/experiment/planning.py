@@ -14,10 +14,10 @@ from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
-from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
+from testbed.experiment.repeats import Planned, Selection
 from testbed.machine.kernel import sysctl
 from testbed.spec import Source
 from testbed.trial.job import Job
@@ -25,14 +25,15 @@ from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps
 
 
-def plan(source: Source) -> dict[str, Any]:
-    """Check everything and predict; nothing is touched.
+def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
+    """Check everything and predict; nothing is touched. ``only`` selects cells, if not all are meant.
 
     Raises:
         SpecError: the experiment cannot be.
+        UsageError: ``only`` leaves no trial.
     """
     source = settled(source)
-    planned = trials(source)
+    planned = Planned(source, only=only).trials
     spec = source.spec
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
@@ -114,7 +115,11 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
     many = counted(len(found["trials"]), "trial")
-    cells = f" ({counted(len(rows), 'cell')}, {found['repeats']} repeats of each)" if found["repeats"] > 1 else ""
+    cells = (
+        f" ({counted(len(rows), 'cell')}, {found['repeats']} repeats of each; the table has the first)"
+        if found["repeats"] > 1
+        else ""
+    )
     lines = [f"{found['name']}: {many}{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
     if found["most_repeats"] > found["repeats"]:
         most = len(rows) * found["most_repeats"]

@@ -276,7 +276,7 @@ class Experiment:
         had_patience = not self._patience.lost_by
         self._patience.note(trial.id, attempts.causes(record, self._wanted))
         reporter.finished(record, again=self._is_unsettled(trial))
-        if had_patience and self._patience.lost_by:
+        if had_patience and self._patience.lost_by and trial.spec.retries:
             reporter.gave_up(self._patience.lost_by)
 
     def _save_tables(self, trial: Trial, outcome: Outcome) -> None:

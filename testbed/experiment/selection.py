@@ -59,6 +59,9 @@ class Wanted:
         return selected
 
 
+ALL = Wanted()
+
+
 def _values(source: Source) -> dict[str, dict[str, Plain]]:
     """Return, by name, the values of each swept field and of the batch: as written, and in base units."""
     found: dict[str, dict[str, Plain]] = {}

@@ -114,7 +114,8 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         return "missing", f"add it, such as {path[-1]}: {schema.example(path)}"
     if kind == "literal_error":
         allowed = _words(schema.field(path))
-        return f"{value!r} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
+        told = truth_text(value) if isinstance(value, bool) else repr(value)
+        return f"{told} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
     if kind in _LIMITS:

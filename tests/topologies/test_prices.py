@@ -69,6 +69,8 @@ def test_totals() -> None:
     assert cost["total"] == 9 * (100 + 10 + 2 + 2)
     assert cost["per_host"] == 114
     assert cost["source"] == "round numbers"
+    assert cost["priced_as"] == {}
+    assert describe_cost(build("star(hosts=9)", rate_bps=GBPS), ROUND)["priced_as"] == {"1 Gbit/s": "10 Gbit/s"}
     assert cost["items"][0] == {"item": "NIC 10 Gbit/s", "count": 9, "each": 100, "total": 900}
 
 

@@ -146,7 +146,7 @@ def _jct_seen(study: Study) -> list[str]:
         return [*(_first_of(study, ranking) for ranking in rankings), *_failed(study)]
     contests: dict[str, list[Ranking]] = {}
     for ranking in rankings:
-        if len(ranking.cells) > 1:
+        if len(ranking.cells) > 1 and ranking.best.valid_in(ranking.number):
             contests.setdefault(ranking.network, []).append(ranking)
     told = [[_contests(network, of)] for network, of in contests.items()]
     where = "settings on a network" if any(ranking.network for ranking in rankings) else "settings"
@@ -327,8 +327,11 @@ def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[st
     labels, settings = ({cell.label: 0 for cell in compared}, {words.setting(cell): 0 for cell in compared})
     if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
         return ()
-    found = {(cell.label, words.setting(cell)): _speed(study, cell) for cell in compared}
-    texts = {place: _times(speed) for place, speed in found.items() if speed}
+    texts = {
+        (cell.label, words.setting(cell)): _times(speed) + " (INVALID)" * (not cell.valid_in(_by(study, cell)))
+        for cell in compared
+        if (speed := _speed(study, cell))
+    }
     return tuple(
         {"Times as fast": setting} | {label: texts.get((label, setting), words.UNKNOWN) for label in labels}
         for setting in settings

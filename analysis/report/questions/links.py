@@ -47,6 +47,7 @@ def bytes_per_link(study: Study) -> Question | None:
     has_silent = any(link.bytes is None for _, trial in every for link in trial.links)
     told = tuple(_row(*one, has_silent) for one in room.chosen(every, _label)) if len(every) > 1 else ()
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
+    apart = ["Each arm is shown at its first setting; all are in the trials' JSON."] if len(study.settings) > 1 else []
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
     rows: list[dict[str, Any]] = []
@@ -63,7 +64,7 @@ def bytes_per_link(study: Study) -> Question | None:
         "Which links carried how much?",
         pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float}),
         tuple(panels),
-        room.rest(every, _label, where="the trials' JSON"),
+        (*room.rest(every, _label, where="the trials' JSON"), *apart),
         DEFINED + more,
         told=told,
     )

@@ -107,7 +107,9 @@ def _check_out(run: Path, path: Path) -> None:
         UsageError: an archive cannot be called so, or be there.
     """
     if not path.name.endswith(ENDING) or not _stem(path).strip("."):
-        raise UsageError(f"--out {path}: an archive's name ends in {ENDING}", fix=f"write it as --out mine{ENDING}")
+        name = f"{path.stem.strip('.') or 'mine'}{ENDING}"
+        problem = f"--out {path}: an archive's name ends in {ENDING}"
+        raise UsageError(problem, fix=f"write it as --out {path.parent / name}")
     if path.resolve().is_relative_to(run.resolve()):
         raise UsageError(f"--out {path}: is within the run, which stays as it is", fix="name a file outside of it")
     packing.check_new(path)

@@ -55,7 +55,7 @@ def test_the_table_has_a_row_for_each_metric_of_each_cell(found: Comparison) -> 
 def test_rows_without_a_number_are_counted(found: Comparison) -> None:
     empty = replace(found.judged[2], base=(), new=(), ratio=None, p_value=None)
     folded = replace(found, judged=(*found.judged[:2], empty, empty))
-    line = "not in the table: 2 rows without a number on either side"
+    line = "not in the table: 2 rows without VALID numbers to compare"
     lines = compare_output.text(folded).splitlines()
     assert [text.split()[0] for text in lines[1:3]] == ["ring", "PS"]
     assert lines[3:5] == ["", line]
@@ -63,7 +63,7 @@ def test_rows_without_a_number_are_counted(found: Comparison) -> None:
     assert f"- {line}\n" in markdown
     assert sum(text.startswith("|") for text in markdown.splitlines()) == 2 + 2
     nothing = compare_output.text(replace(found, judged=(empty,))).splitlines()
-    assert nothing[0] == "not in the table: 1 row without a number on either side"
+    assert nothing[0] == "not in the table: 1 row without VALID numbers to compare"
 
 
 def test_markdown_is_a_table_whatever_labels_hold(found: Comparison) -> None:

@@ -126,7 +126,7 @@ def test_of_few_runs_no_change_is_denied() -> None:
     few, enough = (series([at(side(f"{i}.json", {RING: [0.2]}), i + 1) for i in range(n)], "gst")[0] for n in (3, 4))
     assert text.told(few) == ["too few runs to see a change: 4 are the least"]
     assert text.told(enough) == ["no change"]
-    assert text.text([few], []).splitlines()[2] == "  too few runs to see a change: 4 are the least"
+    assert text.text([few, few], []).splitlines()[-1] == "too few runs to see a change in 2 series: 4 are the least"
     made = page.render([few], [])
     assert "3 runs: too few runs to see a change" in made
     assert "<h1>Too few runs to tell whether any of 1 series changed</h1>" in made

@@ -42,7 +42,7 @@ def test_more_than_the_machine_carries() -> None:
     assert found.warns
     assert found.text == (
         "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carries about 22 Gbit/s of such a load "
-        "(bml, 9 processes): likely to end INVALID. "
+        "(bml, 9 processes, chunks of 128 KiB): likely to end INVALID. "
         "Take --set workload.scale=3.2 or --set links.rate='2.5 Gbit/s'"
     )
 
@@ -100,7 +100,7 @@ def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
         "of 4 cells BML-b2 loads this machine most: 18 links of 2 Gbit/s carry 36 Gbit/s in all; "
-        "this machine carries about 22 Gbit/s of such a load (bml, 9 processes): "
+        "this machine carries about 22 Gbit/s of such a load (bml, 9 processes, chunks of 128 KiB): "
         "2 of 4 cells are likely to end INVALID. Take --set links.rate='1.2 Gbit/s'"
     )
     assert found.as_json() == {
@@ -117,7 +117,7 @@ def test_what_the_machine_carries() -> None:
     assert not found.warns
     assert found.text == (
         "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carries about 22 Gbit/s of such a load "
-        "(bml, 9 processes)"
+        "(bml, 9 processes, chunks of 128 KiB)"
     )
 
 
@@ -125,7 +125,7 @@ def test_what_the_machine_carries() -> None:
 def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
     text = told(f"lab: {lab}\n{FAST}", known()).text
     alike = f"(as in the lab netns, whose kernel {lab} shares): likely to end INVALID"
-    assert f"22 Gbit/s of such a load (bml, 9 processes) {alike}" in text
+    assert f"22 Gbit/s of such a load (bml, 9 processes, chunks of 128 KiB) {alike}" in text
 
 
 IMPAIRED = "what delays, jitter and losses take of the cores is not measured"

@@ -271,7 +271,7 @@ def test_a_plan_of_a_sweep_has_a_header_for_all_points(testbed: CLI, spec_file: 
     assert "links at 200 Mbit/s to 400 Mbit/s (scale 200: 40 Gbit/s to 80 Gbit/s, and gradients as" in one_scale
     spec_file.write_text(text.replace("scale: 200", "scale: [200, 400]") + "repeats: 2\n")
     several = testbed("plan", "spec.yaml").out
-    assert several.startswith("played: 8 trials (4 cells, 2 repeats of each) in lab netns, ")
+    assert several.startswith("played: 8 trials (4 cells, 2 repeats of each; the table has the first) in lab netns, ")
     assert "links at 100 Mbit/s to 400 Mbit/s (scale 200 to 400: 40 Gbit/s to 80 Gbit/s, and gradients as" in several
 
 

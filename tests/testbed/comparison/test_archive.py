@@ -271,7 +271,7 @@ CALLS = {
     "out_is_there": ["home/run", "--out", "there.tar.gz"],
     "out_within_the_run": ["home/run", "--out", "home/run/mine.tar.gz"],
     "out_within_the_run_by_a_link": ["home/run", "--out", "link/mine.tar.gz"],
-    "out_of_another_kind": ["home/run", "--out", "mine.zip"],
+    "out_of_another_kind": ["home/run", "--out", "q.zip"],
     "out_into_nowhere": ["home/run", "--out", "absent/mine.tar.gz"],
     "being_written": ["busy"],
     "with_a_file_outside": ["home/run", "--with", "../empty"],

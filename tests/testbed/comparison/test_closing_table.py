@@ -102,6 +102,8 @@ def test_a_note_says_why_an_arm_has_no_speed_up() -> None:
     header, rows = table(made, "PS")
     assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "-"]
     assert notes(made, "PS")[-1] == "no speed-up, because no repeat has a JCT that counts in both arms: ring"
+    swept = [{**record, "point": {"rate": 5}} for record in made]
+    assert notes(swept, "PS")[-1].endswith("in both arms: ring at rate=5")
 
 
 def test_arms_of_scripts_that_did_other_work_have_no_speed_up_and_a_note_says_why() -> None:

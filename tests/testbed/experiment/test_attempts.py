@@ -244,6 +244,17 @@ def test_three_trials_in_a_row_that_fail_for_one_cause_end_it(
     ) in told
 
 
+def test_where_nothing_would_be_measured_again_nothing_is_said_of_it(
+    made_up: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up(lambda _: Disturbed(1.0))
+    with Experiment.new(source(TWICE, "retries=0", "workload.batch=[2, 4]"), tmp_path / "run", in_memory) as experiment:
+        experiment.go(lambda left: progress.Lines(left, Console()))
+    told = capsys.readouterr().out
+    assert "INVALID (CPU steal" in told
+    assert "nothing is measured again" not in told
+
+
 @pytest.mark.parametrize(
     ("found", "lost_by"),
     [

@@ -50,6 +50,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "number_for_the_workload": ("workload:\n", "workload: 7\nworkload_was:\n"),
     "missing_key": ("  iterations: 3\n", ""),
     "missing_links": ("links: {rate: 200 Mbit/s}\n", ""),
+    "overlap_off": ("  iterations: 3\n", "  iterations: 3\n  overlap: off\n"),
     "label_no": ("label: PS", "label: no"),
     "label_on": ("label: PS", "label: on"),
     "label_of_a_version": ("label: PS", "label: 1.10"),

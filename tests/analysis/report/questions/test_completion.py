@@ -213,6 +213,17 @@ def test_what_a_speed_up_leaves_out_is_said(run: Run) -> None:
     assert answer(replace(run, trials=other), "jct").seen[0].endswith(" None of this is VALID in JCT.")
 
 
+def test_a_setting_without_a_valid_arm_is_no_win_and_its_speed_ups_are_marked(sweep: Run) -> None:
+    some = [t for t in sweep.trials if t.batch == 16]
+    spoilt = [judged(t, "INVALID") if t.point == {"rate": "50 Mbit/s"} else t for t in some]
+    run = replace(sweep, trials=tuple(spoilt))
+    marks = [row["BML on BCube"].endswith(" (INVALID)") for row in answer(run, "speed-up").told]
+    assert marks == [True, False, False]
+    every, fewer = (answer(replace(sweep, trials=tuple(of)), "jct").seen[0] for of in (some, spoilt))
+    assert "of 3 settings" in every
+    assert "of 2 settings" in fewer
+
+
 def test_speed_ups_at_several_settings_are_told_in_a_table(sweep: Run) -> None:
     question = answer(replace(sweep, trials=tuple(t for t in sweep.trials if t.batch == 16)), "speed-up")
     assert [row["Times as fast"] for row in question.told] == [f"batch 16, rate {n} Mbit/s" for n in (50, 100, 200)]

@@ -109,3 +109,9 @@ def test_jobs_that_shared_a_network_are_drawn_once(run: Run) -> None:
     question = answer(sharing(run, {"ps-b16": "x: a", "ring-b16": "x: b"}), "links")
     (panel,) = question.panels
     assert panel.caption.startswith("x at batch 16: ps, ring on ")
+
+
+def test_a_sweep_says_that_each_arm_is_shown_at_one_setting(run: Run, sweep: Run) -> None:
+    said = "Each arm is shown at its first setting; all are in the trials' JSON."
+    assert said in answer(sweep, "links").seen
+    assert said not in answer(only(run, "ps-b16", "bml-b16"), "links").seen

@@ -1,0 +1,77 @@
+"""Mistakes in the words of a command line, and how help names these words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..conftest import PROFILE, Called
+
+CLI = Callable[..., Called]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "fix"),
+    [
+        (
+            "plan",
+            "no SPEC is given: the experiment's YAML file",
+            "write it as testbed plan SPEC; testbed plan -h explains it",
+        ),
+        (
+            "baseline run",
+            "no --out FILE.json is given: file to write",
+            "write it as testbed baseline RUN --out FILE.json; testbed baseline -h explains it",
+        ),
+        (
+            "hosts prepare",
+            "no --inventory FILE is given: the Ansible inventory",
+            "write it as testbed hosts prepare --inventory FILE; testbed hosts prepare -h explains it",
+        ),
+        ("plan a b", "testbed plan has no place for 'b'", "write it as testbed plan SPEC; quote text that has spaces"),
+        ("plan a --pont x", "testbed plan has no option --pont", "did you mean '--point'?"),
+        ("plan a --xyz", "testbed plan has no option --xyz", "testbed plan -h lists its options"),
+        ("new --from", "--from has no value", "write it as --from VALUE; testbed new -h says which values there are"),
+        ("forest ring star --bytes 2", "--bytes 2 is impossible", "give a whole number, at least 4"),
+        ("forest ring star --mtu many", "--mtu many is impossible", "give a whole number, at least 576, at most 9000"),
+        ("pan", "testbed has no command 'pan'", "did you mean 'plan'?"),
+        ("hosts check", "testbed hosts has no command 'check'", "use one of: prepare, collect, reset"),
+        ("plan a --json=3", "option '--json' does not take a value", "testbed plan -h explains it"),
+    ],
+)
+def test_mistakes_are_told_as_all_others(testbed: CLI, words: str, problem: str, fix: str) -> None:
+    assert testbed(*words.split()) == Called(2, "", f"error: {problem}\n  fix: {fix}\n")
+
+
+def test_a_program_is_told_in_json(testbed: CLI) -> None:
+    told = json.loads(testbed("plan", "--json").out)["error"]
+    assert told["type"] == "UsageError"
+    assert told["problem"] == "no SPEC is given: the experiment's YAML file"
+
+
+@pytest.mark.parametrize("words", [[], ["hosts"]])
+def test_a_group_without_a_command_shows_its_help(testbed: CLI, words: list[str]) -> None:
+    shown = testbed(*words)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith("Usage: ")
+    assert "Commands:" in shown.err
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "report", "exec", "compare", "merge"])
+def test_help_has_no_types_of_python(testbed: CLI, command: str) -> None:
+    shown = testbed(command, "--help")
+    assert shown.code == 0
+    assert not {"<", "{"} & set(shown.out)
+
+
+def test_plan_takes_what_run_takes(testbed: CLI, spec_file: Path) -> None:
+    spec_file.write_text(PROFILE.replace("batch: 32", "batch: [8, 32]"))
+    every = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
+    for option, value in (("--point", "batch=8"), ("--only", every[0]["trial"])):
+        assert json.loads(testbed("plan", "spec.yaml", option, value, "--json").out)["trials"] == every[:1]
+    assert len(every) == 2
+    wrong = testbed("plan", "spec.yaml", "--arm", "PS")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: --arm PS: there is no such arm")
