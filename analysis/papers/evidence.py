@@ -18,7 +18,7 @@ from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, medi
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.verdicts import CALLED, INVALID
 
-GST, ITERATION_TIMES = "gst", "iterations"
+GST, JCT, ITERATION_TIMES = "gst", "jct", "iterations"
 """Names of the numbers that claims are about (:data:`testbed.analysis.verdicts.NUMBERS`)."""
 Values = npt.NDArray[np.float64]
 FEWEST_TRIALS = 3

@@ -78,10 +78,8 @@ class TrialRecord(Part):
     collectives: tuple[Collective, ...] = optional(default=())
     gradient_sums: int | None = optional("how many sums of gradients each rank of a script got; scripts only")
     failed_collectives = unread(list[FailedCollectives], is_checked=True)
-    logged = unread(
-        Mapping[str, list[list[float]]],
-        "by metric of the spec and rank, the numbers that were found in its log",
-        "as printed",
+    logged: Mapping[str, list[list[float]]] = optional(
+        "by metric of the spec and rank, the numbers that were found in its log", "as printed", default={}
     )
     left_out: tuple[Text, ...] = optional(
         "which numbers of a script, told or printed, are not all there or not used, and why", default=()

@@ -8,11 +8,14 @@ import re
 import runpy
 import subprocess
 import sys
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
 
+from testbed.analysis.load import load as load_run
 from testbed.base.extras import install
 from testbed.experiment.planning import plan
 from testbed.spec import load
@@ -25,14 +28,22 @@ def test_can_be_planned(words: str) -> None:
     can_be_run(plan(load(ROOT / words.removeprefix("plan "))))
 
 
-@pytest.mark.parametrize(("script", "package"), [("gpt2.py", "transformers"), ("accelerated.py", "accelerate")])
-def test_a_script_says_which_package_it_lacks(script: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = EXPERIMENTS / "torch"
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        ("torch/gpt2.py", "transformers"),
+        ("torch/accelerated.py", "accelerate"),
+        ("collectives/lambdarank.py", "lightgbm"),
+    ],
+)
+def test_a_script_says_which_package_it_lacks(path: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, script = (EXPERIMENTS / path).parent, Path(path).name
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setitem(sys.modules, package, None)
+    for missing in (package, "sklearn"):  # one of them does without, and leaves that to all that come after it
+        monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(folder / script))
-    monkeypatch.delitem(sys.modules, "gpt")
+    monkeypatch.delitem(sys.modules, "gpt", raising=False)
     assert ended.value.code == f"{script} needs the package {package}\n  fix: {install(package)}"
 
 
@@ -53,8 +64,8 @@ def test_the_quickstart_is_as_promised() -> None:
 
 
 def run(spec: str, folder: Path, *settings: str) -> None:
-    """Run an experiment of one's own into ``folder/out``."""
-    command = [sys.executable, "-m", "testbed", "run", str(EXPERIMENTS / "own" / spec), "--out", "out"]
+    """Run an experiment into ``folder/out``."""
+    command = [sys.executable, "-m", "testbed", "run", str(EXPERIMENTS / spec), "--out", "out"]
     quick = [*settings, "retries=0", "quiet=0"]
     done = subprocess.run(
         [*command, *(word for setting in quick for word in ("--set", setting))],
@@ -70,7 +81,7 @@ def run(spec: str, folder: Path, *settings: str) -> None:
 @pytest.mark.lab
 def test_a_program_trains_over_mlfabric(tmp_path: Path) -> None:
     command = "workload.command=python fabric.py --updates 40 --rate 1e9"
-    run("fabric.yaml", tmp_path, command, "links.rate=1 Gbit/s", "arms=[{topology: star(hosts=5)}]")
+    run("own/fabric.yaml", tmp_path, command, "links.rate=1 Gbit/s", "arms=[{topology: star(hosts=5)}]")
     (logs,) = (tmp_path / "out" / "logs").iterdir()
     for host in ("h0", "h1"):
         first, last = (line.split() for line in (logs / f"{host}.log").read_text().splitlines())
@@ -85,7 +96,31 @@ def test_a_program_trains_over_mlfabric(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_scheme_and_a_network_of_ones_own_run(tmp_path: Path) -> None:
     quick = ["workload.model=resnet8", "workload.iterations=2", "workload.compute=none"]
-    run("own.yaml", tmp_path, "links.rate=200 Mbit/s", *quick)
+    run("own/own.yaml", tmp_path, "links.rate=200 Mbit/s", *quick)
     results = pd.read_csv(tmp_path / "out" / "results.csv")
     assert list(results["trial"]) == ["ring-b16", "PS-b16", "tree-b16"]
     assert (results["weights_error"] < 1e-4).all()
+
+
+@pytest.mark.lab
+def test_lightgbm_trains_the_same_trees_on_all_ranks(tmp_path: Path) -> None:
+    """LightGBM finds its rank by its address: rank 0, to which the others send what they predict, is on h2."""
+    command = "workload.command=python lambdarank.py --rows 40 --columns 20 --trees 3"
+    run("collectives/lightgbm.yaml", tmp_path, command, "arms=[{topology: star(hosts=4), order: [h2, h0, h3, h1]}]")
+    (trial,) = load_run(tmp_path / "out").trials
+    assert [len(times) for times in trial.logged["tree_s"]] == [3] * 4
+    assert len({tuple(ndcg) for ndcg in trial.logged["ndcg"]}) == 1
+    (logs,) = (tmp_path / "out" / "logs").iterdir()
+    assert (logs / "h2.log").read_text().endswith("all 4 ranks predict the same\n")
+
+
+def test_ranks_that_predict_otherwise_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for needless in ("lightgbm", "sklearn"):
+        monkeypatch.setitem(sys.modules, needless, ModuleType(needless))
+    agree = runpy.run_path(str(EXPERIMENTS / "collectives" / "lambdarank.py"))["agree"]
+    with Listener(("127.0.0.1", 0), backlog=3) as others:
+        for predicted in (b"same", b"else", b"same"):
+            with Client(others.address) as other:
+                other.send_bytes(predicted)
+        with pytest.raises(SystemExit, match="1 of 4 ranks predict otherwise than rank 0"):
+            agree(b"same", others, 4)
