@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.analysis.papers import bml, bml_theory, mlfabric_theory, plink, plink_theory, rina, rina_theory
+from testbed.analysis.papers import (
+    bml,
+    bml_theory,
+    mlfabric_theory,
+    phub,
+    phub_theory,
+    plink,
+    plink_theory,
+    rina,
+    rina_theory,
+)
 from testbed.analysis.papers.claim import Paper
 from testbed.analysis.papers.mlfabric import paper as mlfabric
 from testbed.analysis.papers.table import Table
@@ -19,9 +29,10 @@ TABLES: dict[str, Callable[[], Table]] = {
     **rina_theory.TABLES,
     **plink_theory.TABLES,
     **mlfabric_theory.TABLES,
+    **phub_theory.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""
 PAPERS: dict[str, Paper] = {
-    paper.name: paper for paper in (bml.PAPER, rina.PAPER, plink.PAPER, mlfabric.PAPER, topoopt.PAPER)
+    paper.name: paper for paper in (bml.PAPER, rina.PAPER, plink.PAPER, mlfabric.PAPER, topoopt.PAPER, phub.PAPER)
 }
 """Papers by name."""
