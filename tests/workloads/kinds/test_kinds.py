@@ -38,10 +38,6 @@ REGISTRATION = {
 }
 
 
-PLANNED = {"phub"}
-"""Folders of plans and costs for which there are no processes yet, so that no scheme makes such trials."""
-
-
 def outside() -> Iterator[Path]:
     """Our modules without the kinds' own."""
     for package in ("testbed", "topologies", "workloads", "analysis"):
@@ -84,8 +80,7 @@ def _compared(tree: ast.Module) -> Iterator[int]:
 
 def test_the_folders_are_the_kinds() -> None:
     folders = {path.parent.name for path in (ROOT / "workloads/kinds").glob("*/__init__.py")}
-    assert folders - PLANNED == {place.split(".")[0] for place in kinds.BUILT_IN.values()}
-    assert PLANNED.isdisjoint(kinds.BUILT_IN)
+    assert folders == {place.split(".")[0] for place in kinds.BUILT_IN.values()}
     assert set(kinds.BUILT_IN) == {kinds.named(name).name for name in kinds.BUILT_IN}
 
 
