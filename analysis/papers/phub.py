@@ -28,17 +28,21 @@ BYTES = {"CC": 14.0, "CS": 3.5, "NCC": 16.0, "NCS": 2.0}
 
 def bandwidth(_: Runs) -> Finding:
     """Bytes of a server's host from forests, and Table 2.1's rates."""
-    moved = [Row(f"{one}, in and out of a server's host", "gradients", BYTES[one], gradients(one)) for one in PLACED]
+    moved = [
+        Row(f"{placement}, in and out of a server's host", "gradients", BYTES[placement], gradients(placement))
+        for placement in PLACED
+    ]
     checks = [near(f"{row.name}: as many as the thesis's figure says", row, EXACT) for row in moved]
     rates = []
-    for model, (_, _, stated) in MODELS.items():
+    for model, facts in MODELS.items():
+        stated = facts[2]
         found = [
             Row(f"{model}, {placement}", "Gbit/s", rate, needed_gbps(model, placement))
             for placement, rate in zip(PLACED, stated, strict=True)
         ]
         checks += [near(f"{row.name}: Table 6.1 gives about as much", row, GIVEN_MORE) for row in found]
-        low = max((rate - 0.5) / gradients(one) for one, rate in zip(PLACED, stated, strict=True))
-        high = min((rate + 0.5) / gradients(one) for one, rate in zip(PLACED, stated, strict=True))
+        low = max((rate - 0.5) / gradients(where) for where, rate in zip(PLACED, stated, strict=True))
+        high = min((rate + 0.5) / gradients(where) for where, rate in zip(PLACED, stated, strict=True))
         so = f"{model}: the table's columns are in the ratio of these bytes"
         checks.append(true(so, low <= high, "no rate of a gradient rounds to all four"))
         rates += found

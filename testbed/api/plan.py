@@ -12,6 +12,8 @@ from testbed.experiment import planning
 from testbed.experiment.selection import ALL, Wanted
 from testbed.spec import load
 
+__all__ = ["Plan", "Wanted", "plan"]
+
 
 @dataclass(frozen=True)
 class Plan:

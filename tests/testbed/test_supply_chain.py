@@ -15,7 +15,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = {"run": (), "test": ("dev", "mpi", "docker", "baremetal", "mininet", "plink", "collectives", "lightgbm", "docs")}
+LOCKS = {
+    "run": (),
+    "test": ("dev", "mpi", "docker", "baremetal", "mininet", "plink", "collectives", "lightgbm", "docs"),
+}
 """Which extras each lock file has."""
 
 
