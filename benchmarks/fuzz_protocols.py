@@ -535,7 +535,7 @@ def greetings() -> Subject:
                     if select.select([ours], [], [], 0.0)[0]:
                         raise TrialTimeoutError("it was closed: it is no neighbour")
 
-                met = Reception(listener, {1: source}, ["h0", "h1", "h2"]).until(math.inf, called_off)
+                met = Reception(listener, [(1, source)], ["h0", "h1", "h2"]).until(math.inf, called_off)
             for one in met.values():
                 one.close()
 
