@@ -276,7 +276,7 @@ def _print_checks(found: Sequence[Prerequisite]) -> None:
 
 
 def _cell(key: str, value: object) -> str:
-    from testbed.base.units import rate_text, time_text
+    from testbed.base.units import time_text
 
     if isinstance(value, dict):
         return ", ".join(f"{level}: {count}" for level, count in value.items()) or "-"
