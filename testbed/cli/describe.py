@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from testbed.base import exits
+from testbed.base.units import rate_text
 from testbed.cli.output import AsJson, print_json, show, table, wrote
 
 if TYPE_CHECKING:
@@ -67,20 +68,30 @@ def topo(
     names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
     rows = [(names[key], _cell(key, value)) for key, value in found.items()]
     width = max(len(name) for name, _ in rows)
-    show(*(f"{name.ljust(width)}  {cell}" for name, cell in rows), "", str(network), "", _cost(cost))
+    show(
+        *(f"{name.ljust(width)}  {cell}" for name, cell in rows),
+        "",
+        str(network),
+        "",
+        _cost(cost, found["link_rates_bps"]),
+    )
     if draw:
         wrote("picture", draw)
 
 
-def _cost(cost: dict[str, Any]) -> str:
-    """Print the bill as columns."""
+def _cost(cost: dict[str, Any], rates_bps: Sequence[int]) -> str:
+    """Print the bill as columns, and which rates of links no part has."""
+    names = " ".join(one["item"] for one in cost["items"])
+    unsold = [rate_text(rate) for rate in rates_bps if f" {rate / 1e9:g} Gbit/s" not in names]
     rows = [
         (one["item"], f"{one['count']:,}", f"${one['each']:,g}", f"${one['total']:,.0f}", f"{one['total'] / whole:.0%}")
         for whole in [cost["total"] or 1]
         for one in cost["items"]
     ]
     each = f"total ${cost['total']:,.0f}, ${cost['per_host']:,.0f} a host"
-    told = [f"no parts of {slow} have a price: these are of {sold}" for slow, sold in cost["priced_as"].items()]
+    told = [
+        f"no part of {rate} has a price: the next faster one is taken, or several of the fastest" for rate in unsold
+    ]
     return "\n".join([table(("part", "count", "each", "cost", "of all"), rows), *told, f"{each} ({cost['source']})"])
 
 
@@ -265,7 +276,7 @@ def _print_checks(found: Sequence[Prerequisite]) -> None:
 
 
 def _cell(key: str, value: object) -> str:
-    from testbed.base.units import rate_text, time_text
+    from testbed.base.units import time_text
 
     if isinstance(value, dict):
         return ", ".join(f"{level}: {count}" for level, count in value.items()) or "-"

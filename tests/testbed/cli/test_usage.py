@@ -75,3 +75,9 @@ def test_plan_takes_what_run_takes(testbed: CLI, spec_file: Path) -> None:
     assert len(every) == 2
     wrong = testbed("plan", "spec.yaml", "--arm", "PS")
     assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: --arm PS: there is no such arm")
+
+
+def test_a_bill_says_of_which_rates_no_part_has_a_price(testbed: CLI) -> None:
+    unsold = "no part of 200 Mbit/s has a price: the next faster one is taken, or several of the fastest"
+    assert unsold in testbed("topo", "star(hosts=3)", "--rate", "200 Mbit/s").out
+    assert "no part of" not in testbed("topo", "star(hosts=3)", "--rate", "10 Gbit/s").out
