@@ -47,6 +47,11 @@ class Found:
     took_s: float
 
 
+def by_chance(hosts: int, draw: int) -> Order:
+    """Return an order by chance. The same ``draw`` gives the same order of as many hosts."""
+    return tuple(np.random.default_rng(draw).permutation(hosts).tolist())
+
+
 def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int = 0) -> Found:
     """Find the order whose cost is ``percentile`` of the way from the best one's, 0, to the worst one's, 100.
 
