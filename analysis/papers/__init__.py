@@ -11,6 +11,8 @@ from collections.abc import Callable
 from testbed.analysis.papers import (
     bml,
     bml_theory,
+    collectives,
+    collectives_theory,
     mlfabric_theory,
     phub,
     phub_theory,
@@ -28,11 +30,13 @@ TABLES: dict[str, Callable[[], Table]] = {
     **bml_theory.TABLES,
     **rina_theory.TABLES,
     **plink_theory.TABLES,
+    **collectives_theory.TABLES,
     **mlfabric_theory.TABLES,
     **phub_theory.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""
 PAPERS: dict[str, Paper] = {
-    paper.name: paper for paper in (bml.PAPER, rina.PAPER, plink.PAPER, mlfabric.PAPER, topoopt.PAPER, phub.PAPER)
+    paper.name: paper
+    for paper in (bml.PAPER, rina.PAPER, plink.PAPER, collectives.PAPER, mlfabric.PAPER, topoopt.PAPER, phub.PAPER)
 }
 """Papers by name."""

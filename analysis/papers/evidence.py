@@ -6,6 +6,7 @@ the verdict of iteration times decides about them: JCT's is of a sum, in which t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -195,6 +196,17 @@ def gst_s(trial: Trial) -> Values:
     """GST (s) of each iteration after the warm-up."""
     assert trial.samples is not None  # it is VALID, so it has them
     return np.asarray(metrics.gst_s(trial.samples, trial.warmup), np.float64)
+
+
+def slower(base: Trial, other: Trial) -> Values:
+    """GST of ``other`` over that of ``base``, iteration by iteration."""
+    times: Values = gst_s(other) / gst_s(base)
+    return times
+
+
+def over_forest(run: Run | None, label: str) -> Measured:
+    """GST over the least time that the forest of the plan that ran allows."""
+    return measure(run, [label], lambda trial: gst_s(trial) / (trial.metrics.gst_theory_s or math.nan), number=GST)
 
 
 def iteration_s(trial: Trial) -> Values:

@@ -14,23 +14,23 @@ from testbed.analysis.papers.evidence import (
     Measured,
     Values,
     extreme,
-    gst_s,
     mean_of,
     measure,
     measure_means,
+    over_forest,
     pooled,
+    slower,
     where,
 )
+from testbed.analysis.papers.forests import bound_s, network
 from testbed.analysis.papers.judging import falling, near, true, within
 from testbed.analysis.papers.plink_autotune import AUTOTUNE, autotune
 from testbed.analysis.papers.plink_switch import SWITCH, switch
 from testbed.analysis.papers.plink_theory import GRID, ROWS, Costs, exact
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
-from testbed.topologies.build import build as build_topology
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import places
-from testbed.topologies.model import Topology
 from testbed.workloads.locality.embedding import embed
 from testbed.workloads.locality.paia import by_observer
 from testbed.workloads.sync.cost import cost
@@ -38,7 +38,6 @@ from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.schemes import build
 
 EXACT = 1e-9
-RATE_BPS = 10**8
 QUANTITIES: tuple[tuple[str, Callable[[Costs], float]], ...] = (
     ("rounds", lambda costs: costs.rounds),
     ("bytes on the wire / S", lambda costs: costs.wire),
@@ -150,7 +149,7 @@ def _longest(run: Run | None, label: str) -> Measured:
 def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
     """Return each host's PAIA in per cent, float64[hosts], of distances as probed, or embedded with ``alpha``."""
     measured = np.array(list(trial.found[0].measured.values()), dtype=np.float64)
-    truth = places(_network(trial.topology))
+    truth = places(network(trial.topology))
     distances = embed(measured, alpha=alpha).distances if alpha else measured
     return 100 * by_observer(list(zip(truth.rows, truth.racks, strict=True)), distances)
 
@@ -161,7 +160,7 @@ def in_its_rack(trial: Trial) -> Values:
     groups = parse(str(trial.found[0].settings["scheme"]), "two_level").arguments["groups"]
     assert isinstance(groups, tuple)
     members = [{str(name) for name in group} for group in groups if isinstance(group, tuple)]
-    ours, net = set().union(*members), _network(trial.topology)
+    ours, net = set().union(*members), network(trial.topology)
     racks = [{net.nodes[host].name for host in rack} & ours for rack in places(net).groups]
     return np.array([100.0 * (group in racks) for group in members for _ in group])
 
@@ -169,10 +168,6 @@ def in_its_rack(trial: Trial) -> Values:
 def took_s(trial: Trial) -> Values:
     """Return for how long hosts probed (s), as the only sample."""
     return np.array([trial.found[0].took_s])
-
-
-def _network(topology: str) -> Topology:
-    return build_topology(topology, rate_bps=RATE_BPS)
 
 
 DRAWS, GROUPINGS = 3, 40
@@ -286,23 +281,6 @@ def grouping(runs: Runs, draws: Sequence[int]) -> Finding:
     )
 
 
-def slower(base: Trial, other: Trial) -> Values:
-    """GST of ``other`` over that of ``base``, iteration by iteration."""
-    times: Values = gst_s(other) / gst_s(base)
-    return times
-
-
-def over_forest(run: Run | None, label: str) -> Measured:
-    """GST over the least time that the forest of the plan that ran allows."""
-    return measure(run, [label], lambda trial: gst_s(trial) / (trial.metrics.gst_theory_s or math.nan), number=GST)
-
-
-def bound_s(topology: str, scheme: str) -> float:
-    """Return the least GST of a gradient of 1 byte."""
-    net = _network(topology)
-    return cost(build(scheme, net, []), net, 1.0).bound_s()
-
-
 K = Experiment("plink/k.yaml", (), ("repeats=5", "workload.iterations=12"), GST)
 COUNTS, HOSTS, LARGE, AS_LONG = (2, 4, 8), 16, 64, 0.05
 
@@ -355,7 +333,7 @@ def group_count(runs: Runs) -> Finding:
 
 def _loads(hosts: int, k: int) -> tuple[float, float]:
     """Return the messages that a GM receives of a chunk, at most, and the bytes of the busiest link over S."""
-    net = _network(f"star(hosts={hosts})")
+    net = network(f"star(hosts={hosts})")
     forest = build(f"two_level(groups=random,k={k})", net, [])
     masters = np.argmax(forest.reduce == ROOT, axis=1)
     received = (forest.reduce == masters[:, None]).sum(axis=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted, shortened
 from testbed.spec import Arm
@@ -14,6 +12,7 @@ from testbed.topologies.call import parse
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.trial.order_finding import cost
+from testbed.workloads.ranks.orders import by_chance
 from testbed.workloads.sync.schemes import finding
 from testbed.workloads.sync.schemes.registry import UNORDERED
 
@@ -38,7 +37,7 @@ def ordered(arm: Arm, topology: Topology, *, knows_bytes: bool) -> Part | None:
     if scheme in UNORDERED:
         raise SpecError(f"order: scheme {scheme} {UNORDERED[scheme]}", fix="leave order out")
     if isinstance(asked, Random):
-        return Part(topology, tuple(np.random.default_rng(asked.draw).permutation(topology.host_count).tolist()))
+        return Part(topology, by_chance(topology.host_count, asked.draw))
     if isinstance(arm.order, list):
         return Part(topology, _named(arm.order, topology))
     assert asked is not None  # it is no list

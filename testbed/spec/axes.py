@@ -19,7 +19,7 @@ from pydantic import ValidationError, create_model
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, kind_of, tag
-from testbed.spec import ranges
+from testbed.spec import ranges, rank_order
 from testbed.spec.explain import Path, Texts, explain, field_of, place
 from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
@@ -38,6 +38,7 @@ PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {
     "topology": topologies.parameters_named,
     "scheme": schemes.parameters_named,
+    "order": lambda name: rank_order.KINDS.get(name, ()),
 }
 """The fields of an arm that are expressions, and what knows the parameters of each name in them."""
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from testbed.workloads.ranks.costs import Floats, Ints
 
-STARTS = 3
+GUIDES = np.array([0.0, 3.0, 10.0])
+"""Weight of the guide in each start. Many orders have the same dearest transfers, and so the same cost: a search by
+cost alone has no direction there (benchmarks/rank_orders.py has both)."""
+STARTS = len(GUIDES)
 STEPS_A_HOST, MOST_STEPS = 4000, 4_000_000
 """Steps of each start: ``STEPS_A_HOST`` for each host, and at most ``MOST_STEPS`` over the number of hosts."""
 COLDEST = 1e-3
@@ -20,7 +23,8 @@ _SAMPLED = 64
 """Random orders whose costs tell the first temperature."""
 
 Values = Callable[[Ints], Floats]
-"""Function of orders, int[k, n], to float64[k], the numbers to be made small."""
+"""Function of orders, int[k, n], to float64[2, k]: the numbers to be made small, and a guide, which is small where few
+steps lead to a smaller number."""
 
 
 def steps(hosts: int) -> int:
@@ -31,24 +35,25 @@ def steps(hosts: int) -> int:
 def anneal(hosts: int, values: Values, seed: int) -> tuple[int, ...]:
     """Return the best order seen from :data:`STARTS` random starts.
 
-    A step shuffles a run of ranks, or swaps two. It is taken if it makes the number smaller. Otherwise it is taken by
-    chance, most likely if the increase is small and the search is young. All starts make the same step, each in its
-    own order.
+    A step shuffles a run of ranks, or swaps two. It is taken if it makes the number smaller, to which each start adds
+    the guide with a weight of its own. Otherwise it is taken by chance, most likely if the increase is small and the
+    search is young. All starts make the same step, each in its own order.
     """
     random = np.random.default_rng(seed)
     sampled = random.permuted(np.tile(np.arange(hosts), (_SAMPLED, 1)), axis=1)
-    spread = float(values(sampled).std()) or 1.0
-    orders = sampled[:STARTS].copy()
-    now = values(orders)
-    best, least = orders[now.argmin()].copy(), float(now.min())
+    numbers, guides = values(sampled)
+    spread = (numbers + GUIDES[:, None] * guides).std(axis=1)
+    orders, numbers = sampled[:STARTS].copy(), numbers[:STARTS]
+    now = numbers + GUIDES * guides[:STARTS]
+    best, least = orders[numbers.argmin()].copy(), float(numbers.min())
     budget = steps(hosts)
     for number, move in enumerate(_moves(hosts, budget, random)):
         tried = orders[:, move]
-        then = values(tried)
-        if then.min() < least:
-            best, least = tried[then.argmin()].copy(), float(then.min())
-        temperature = spread * COLDEST ** (number / budget)
-        taken = then - now < temperature * random.standard_exponential(STARTS)
+        numbers, guides = values(tried)
+        if numbers.min() < least:
+            best, least = tried[numbers.argmin()].copy(), float(numbers.min())
+        then = numbers + GUIDES * guides
+        taken = then - now < spread * COLDEST ** (number / budget) * random.standard_exponential(STARTS)
         orders[taken], now[taken] = tried[taken], then[taken]
     return tuple(best.tolist())
 

@@ -75,15 +75,24 @@ class Priced:
         self._first, self._second = cost.pairs.T
         self._offsets = self.table_of * self.hosts**2
         self._flat = self.tables.ravel()
+        self._weights = 1 / (cost.groups >= 0).sum(axis=1)
 
     def values(self, orders: Ints) -> Floats:
         """Compute the costs of orders: int[k, n] to float64[k]."""
+        costs: Floats = self.with_means(orders)[0]
+        return costs
+
+    def with_means(self, orders: Ints) -> Floats:
+        """Compute float64[2, k]: the costs of orders, int[k, n]; and what they would be if a round, or the dearest way,
+        cost the mean of its transfers, or of all ways. That is 0 for a ring, whose rounds have one transfer each."""
         each = self._flat[orders[:, self._first] * self.hosts + orders[:, self._second] + self._offsets]
-        if self.cost.groups.shape[1] > 1:
-            each = np.concatenate([each, np.zeros((len(orders), 1))], axis=1)[:, self.cost.groups]  # -1 is this 0
-            each = each.max(axis=2) if self.cost.of_rounds else each.sum(axis=2)
-        totals: Floats = each.sum(axis=1) if self.cost.of_rounds else each.max(axis=1)
-        return totals
+        if self.cost.groups.shape[1] == 1:
+            return np.stack([each.sum(axis=1), np.zeros(len(orders))])
+        each = np.concatenate([each, np.zeros((len(orders), 1))], axis=1)[:, self.cost.groups]  # -1 is this 0
+        sums = each.sum(axis=2)
+        if self.cost.of_rounds:
+            return np.stack([each.max(axis=2).sum(axis=1), sums @ self._weights])
+        return np.stack([sums.max(axis=1), sums.mean(axis=1)])
 
     def value(self, order: Sequence[int]) -> float:
         """Compute the cost of an order."""

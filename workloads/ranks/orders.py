@@ -47,6 +47,11 @@ class Found:
     took_s: float
 
 
+def by_chance(hosts: int, draw: int) -> Order:
+    """Return an order by chance. The same ``draw`` gives the same order of as many hosts."""
+    return tuple(np.random.default_rng(draw).permutation(hosts).tolist())
+
+
 def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int = 0) -> Found:
     """Find the order whose cost is ``percentile`` of the way from the best one's, 0, to the worst one's, 100.
 
@@ -67,7 +72,7 @@ def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int
         order, proof = worst, of_worst
     else:
         aim = least + percentile / 100 * (most - least)
-        order = anneal(priced.hosts, lambda orders: np.abs(priced.values(orders) - aim), seed)
+        order = anneal(priced.hosts, lambda orders: np.abs(priced.with_means(orders) - aim) * [[1], [0]], seed)
         proof = Proof(None, None, of_best.proven and of_worst.proven)
     return Found(
         order=order,
@@ -85,7 +90,7 @@ def find(priced: Priced, percentile: float, unit: float = MICROSECOND, seed: int
 def _end(priced: Priced, unit: float, seed: int, *, worst: bool, prove: bool) -> tuple[Order, Proof]:
     """Return the best order, or the worst, and its proof if ``prove`` is set."""
     sign = -1 if worst else 1
-    annealed = anneal(priced.hosts, lambda orders: sign * priced.values(orders), seed)
+    annealed = anneal(priced.hosts, lambda orders: sign * priced.with_means(orders), seed)
     order = min(tuple(range(priced.hosts)), annealed, key=lambda order: sign * priced.value(order))
     if not prove:
         return order, Proof(None, None, False)

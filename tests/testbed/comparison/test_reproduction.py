@@ -31,7 +31,7 @@ from testbed.comparison.reproduction import (
     scales,
     source,
 )
-from testbed.experiment.duration import Estimate
+from testbed.experiment.duration import COMMAND_S, Estimate
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.fit import enlarged
@@ -92,8 +92,9 @@ def test_a_list_of_claims_computes_no_duration(testbed: CLI, monkeypatch: pytest
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=lambda paper: paper.name)
 def test_quick_is_quick(paper: Paper) -> None:
-    """MLfabric's, PLink's and TopoOpt's claims are many, and have a quarter of an hour."""
-    most_s = {"mlfabric": 870, "plink": 900, "topoopt": 900}.get(paper.name, 600)
+    """MLfabric's, PLink's and TopoOpt's claims are many, and have a quarter of an hour. Collectives' have more: each of
+    seven trials runs a program of which nobody knows how long it takes, and which counts as a minute."""
+    most_s = {"mlfabric": 870, "plink": 900, "collectives": 900 + 7 * COMMAND_S, "topoopt": 900}.get(paper.name, 600)
     assert expected_s(paper.claims, full=False) < most_s < expected_s(paper.claims, full=True)
 
 

@@ -72,6 +72,20 @@ def test_a_draw_is_an_order_by_chance_and_always_the_same() -> None:
     assert first != (*range(12),)
 
 
+def test_draws_and_percentiles_are_swept() -> None:
+    found = trials(
+        read(
+            f"{HEAD}arms: [{{topology: star(hosts=4), scheme: ring, order: random(draw=1..3)}},"
+            "{topology: star(hosts=4), scheme: ring, order: 'percentile(percentile=[10,90])'}]",
+            "spec.yaml",
+            Path(),
+        )
+    )
+    assert [trial.point for trial in found[:3]] == [{"order.draw": draw} for draw in (1, 2, 3)]
+    assert len({trial.job.plan.workers for trial in found[:3]}) > 1
+    assert [trial.point for trial in found[3:]] == [{"order.percentile": 10}, {"order.percentile": 90}]
+
+
 def test_the_order_of_numbers_stands_for_one_that_is_found() -> None:
     trial = of("scheme: ring, order: best")
     assert trial.job.plan.workers == (0, 1, 2, 3)

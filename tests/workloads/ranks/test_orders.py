@@ -107,3 +107,16 @@ def test_sizes_of_transfers_count_by_their_shares() -> None:
     found = find(Priced(build(parse("halving_doubling", ""), 8), distances, 8.0), 0, 0.001)
     assert found.cost == pytest.approx(4 + 2 + 4)
     assert found.proven
+
+
+@pytest.mark.parametrize(
+    ("cost", "least", "most"),
+    [("halving_doubling", 1.5, 3.75), ("bcube(base=4)", 0.5, 1.25)],
+)
+def test_a_search_is_guided_where_one_transfer_more_or_less_changes_no_round(
+    cost: str, least: float, most: float
+) -> None:
+    """Of 16 hosts in four racks, a round is cheap only if each of its transfers is within a rack."""
+    one = priced(cost, np.zeros((16, 16)), racks([4, 4, 4, 4], 1, 4), 1.0)
+    found = [one.value(annealing.anneal(16, lambda orders: sign * one.with_means(orders), 0)) for sign in (1, -1)]
+    assert found == pytest.approx([least, most])
