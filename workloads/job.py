@@ -81,6 +81,9 @@ class Task(Protocol):
         change them."""
 
 
+Optimiser = Literal["sgd", "nesterov"]
+
+
 @dataclass(frozen=True)
 class Training:
     """A model, its data and its optimiser; the same on every rank. ``batch`` is the sub-minibatch of one worker."""
@@ -97,6 +100,7 @@ class Training:
     """Digest of a user's own model and data (:mod:`testbed.workloads.own`), if the training has one of them."""
     own: tuple[str, ...] = field(default=(), compare=False)
     """Their files, as this process sees them."""
+    optimiser: Optimiser = "sgd"
 
     @property
     def arrays(self) -> int:

@@ -274,6 +274,7 @@ def _asked(spec: Spec, work: Synchronised, own: Prepared | None) -> Asked:
         has_agent=spec.place.has_agent,
         lab=spec.lab,
         largest=work.largest(own),
+        optimiser=getattr(work, "optimiser", "sgd"),
     )
 
 

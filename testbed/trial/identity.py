@@ -26,6 +26,8 @@ OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """Keys of a spec that change no trial's result."""
 OF_OWN = {"own", "own_digest"}
 """Fields that a training has of a user's model and data: the digests of inputs tell of them."""
+BEFORE = {"optimiser": "sgd"}
+"""Fields of a training that were added, with the value that trainings had before: with this one, they are left out."""
 OF_SOME = {"arms", "perturb", "draws", "failover_s", *LAB_OPTIONS}
 """Keys of a spec that are of concern to some of its trials only, or not in full."""
 
@@ -75,7 +77,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
             settings[of_job(job.name, "slot")] = told
             workload = settings.setdefault(of_job(job.name, "workload"), {})
         if job.is_synchronised:
-            training = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
+            given = asdict(job.training).items()
+            training = {key: value for key, value in given if key not in OF_OWN and (key, value) not in BEFORE.items()}
             workload |= {"batch": job.batch, "compute": vars(job.compute)}
             settings |= {of_job(job.name, "training"): training, of_job(job.name, "gradient"): repr(job.gradient)}
     return settings

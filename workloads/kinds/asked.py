@@ -29,6 +29,7 @@ class Asked:
             be exact; None where that is not known before.
         has_agent: whether the lab lets a process on one host start programs on another.
         lab: its name, for people.
+        optimiser: the workload's; ``sgd`` where it has none.
     """
 
     overlap: str
@@ -39,6 +40,7 @@ class Asked:
     has_agent: bool
     lab: str
     largest: int | None = None
+    optimiser: str = "sgd"
 
 
 @dataclass(frozen=True)

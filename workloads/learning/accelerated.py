@@ -22,7 +22,7 @@ from torch import Tensor
 
 from testbed.base.errors import SpecError
 from testbed.workloads.job import Compute, Training
-from testbed.workloads.learning.training import Floats, Replica
+from testbed.workloads.learning.training import Floats, Replica, descend_by
 from testbed.workloads.own import placed
 
 
@@ -92,8 +92,7 @@ class DeviceReplica(Replica):
 
     def step(self, world: int) -> None:
         self._gradient.copy_(self._host)
-        self._velocity.mul_(self.training.momentum).add_(self._gradient, alpha=1 / world)
-        self._weights.sub_(self._velocity, alpha=self.training.learning_rate)
+        descend_by(self.training, self._weights, self._velocity, self._gradient, world)
 
     def fetch(self) -> None:
         torch.from_numpy(self.weights).copy_(self._weights)

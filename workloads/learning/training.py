@@ -295,7 +295,7 @@ class Replica:
         """Train on from ``weights`` and ``velocity``, which were written to."""
 
     def step(self, world: int) -> None:
-        """Take one step of SGD with momentum, with the sum over ``world`` ranks in ``gradient``.
+        """Take one step of the optimiser, with the sum over ``world`` ranks in ``gradient``.
 
         See :func:`descend`.
         """
@@ -326,11 +326,21 @@ def use_one_thread() -> None:
 def descend(training: Training, weights: Floats, velocity: Floats, gradient: Floats, world: int) -> None:
     """Take one step of SGD with momentum, in place; ``gradient`` counts 1 / ``world``.
 
-    velocity = momentum * velocity + gradient / world; weights -= learning_rate * velocity (as torch.optim.SGD).
+    velocity = momentum * velocity + gradient / world; weights -= learning_rate * velocity. With ``nesterov`` weights
+    lose learning_rate * (gradient / world + momentum * velocity), for the gradient after it is likely to be taken
+    there (Nesterov 1983, as PHub's optimiser, PHub thesis, section 6.1.2). Both are as torch.optim.SGD.
     """
-    moved = torch.from_numpy(velocity)
-    moved.mul_(training.momentum).add_(torch.from_numpy(gradient), alpha=1 / world)
-    torch.from_numpy(weights).sub_(moved, alpha=training.learning_rate)
+    descend_by(training, torch.from_numpy(weights), torch.from_numpy(velocity), torch.from_numpy(gradient), world)
+
+
+def descend_by(training: Training, weights: Tensor, velocity: Tensor, gradient: Tensor, world: int) -> None:
+    """Take the step of :func:`descend` on tensors of any device."""
+    rate, momentum = training.learning_rate, training.momentum
+    velocity.mul_(momentum).add_(gradient, alpha=1 / world)
+    if training.optimiser == "nesterov":
+        weights.sub_(velocity, alpha=rate * momentum).sub_(gradient, alpha=rate / world)
+    else:
+        weights.sub_(velocity, alpha=rate)
 
 
 def descend_together(
@@ -341,8 +351,8 @@ def descend_together(
     history: tuple[float, float],
     world: int,
 ) -> None:
-    """Take several steps of :func:`descend` in one, in place, with gradients that were summed for the weights and for
-    the velocity with the factors of each in them (:mod:`testbed.workloads.kinds.fabric.sums`).
+    """Take several steps of SGD, as :func:`descend` does, in one, in place, with gradients that were summed for the
+    weights and for the velocity with the factors of each in them (:mod:`testbed.workloads.kinds.fabric.sums`).
 
     ``history`` is what the velocity counts in the change of the weights, and in the velocity itself.
     """

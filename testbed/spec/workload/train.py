@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from testbed.base.groups import Number, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
 from testbed.workloads.catalogue import check_dataset
-from testbed.workloads.job import Task, Training
+from testbed.workloads.job import Optimiser, Task, Training
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.models import MODELS, model
 from testbed.workloads.own import is_own_data, is_own_model
@@ -41,9 +48,11 @@ class Train(Synchronised):
     """The data set to train on: one that ``testbed models`` lists for the model, your own ``./data.py:load``, or files
     of MNIST or CIFAR-10: ``mnist(path=./mnist)``, ``cifar10(path=./cifar-10-batches-py)``."""
     learning_rate: Number = Field(0.05, gt=0)
-    """The learning rate of SGD."""
+    """The learning rate of the optimiser."""
     momentum: Number = Field(0.9, ge=0, lt=1)
-    """The momentum of SGD."""
+    """The momentum of the optimiser."""
+    optimiser: Optimiser = "sgd"
+    """The step that follows from a sum: ``sgd`` with momentum, or ``nesterov``, with Nesterov's momentum."""
     compute: Annotated[TrainedTime, BeforeValidator(mode_alone)] = TrainedTime()
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
@@ -76,7 +85,20 @@ class Train(Synchronised):
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
         rate, momentum = self.learning_rate, self.momentum
-        return Training(self.model, self.dataset, batch, self.iterations, rate, momentum, seed)
+        names = self.model, self.dataset
+        return Training(*names, batch, self.iterations, rate, momentum, seed, optimiser=self.optimiser)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave ``optimiser`` out where it is ``sgd``: trials that ran before there was such a key stay the same."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if (key, value) != ("optimiser", "sgd")}
+
+    @model_validator(mode="after")
+    def _momentum_known(self) -> Self:
+        if self.optimiser == "nesterov" and not self.momentum:
+            raise refuse("optimiser: nesterov needs a momentum above 0", "give momentum: 0.9, or take sgd")
+        return self
 
     @model_validator(mode="after")
     def _pace_known(self) -> Self:

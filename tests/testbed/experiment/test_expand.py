@@ -13,6 +13,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.experiment import built as building
 from testbed.experiment.expand import trials
+from testbed.run_directory.resolved import resolved
 from testbed.spec import read
 from testbed.trial.model import Trial
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
@@ -80,6 +81,27 @@ IDENTITIES = ["2f5fc7abb4019a38", "127c8054359f96af", "f9bfcb0aaa39d10e", "b5b80
 def test_trials_without_jobs_and_strategies_keep_their_identities() -> None:
     """So that a run that an earlier version began can go on."""
     assert [trial.identity[:16] for trial in trials(read(PINNED, "spec.yaml", Path()))] == IDENTITIES
+
+
+TRAINED = """
+name: pinned
+links: {rate: 10 Gbit/s}
+workload: {model: resnet8, dataset: digits, batch: 4, iterations: 3, compute: {mode: paced, pace: {4: 0.1 s}}}
+arms:
+  - {topology: star(hosts=4), scheme: ring}
+  - {topology: star(hosts=4), scheme: async_ps}
+"""
+
+
+def test_trials_of_sgd_keep_their_identities() -> None:
+    """As they were before there was another optimiser, which makes other trials; runs of before can go on."""
+    assert "optimiser" not in resolved(read(TRAINED, "spec.yaml", Path()))["workload"]
+    found = [trial.identity[:16] for trial in trials(read(TRAINED, "spec.yaml", Path()))]
+    assert found == ["453e12e46558f880", "9b68d309a4dae4a5"]
+    asked = ["workload.optimiser=[sgd,nesterov]"]
+    swept = [trial.identity[:16] for trial in trials(read(TRAINED, "spec.yaml", Path(), asked))]
+    assert len({*swept}) == 4
+    assert {*found} < {*swept}
 
 
 FIELDS: dict[str, Any] = {

@@ -72,6 +72,12 @@ CHANGES: dict[str, tuple[str, str]] = {
     "learning_rate_negative": ("compute: none", "compute: none\n  learning_rate: -0.1"),
     "learning_rate_nan": ("compute: none", "compute: none\n  learning_rate: .nan"),
     "momentum_1": ("compute: none", "compute: none\n  momentum: 1"),
+    "nesterov_without_momentum": ("compute: none", "compute: none\n  optimiser: nesterov\n  momentum: 0"),
+    "optimiser_unknown": ("compute: none", "compute: none\n  optimiser: adam"),
+    "nesterov_under_a_scheduler": (
+        "compute: none\narms:",
+        "compute: real\n  optimiser: nesterov\narms:\n  - {topology: star(hosts=4), scheme: mlfabric_a(delay_bound=3)}",
+    ),
     "rate_without_unit": ("200 Mbit/s", "200"),
     "rate_negative": ("200 Mbit/s", "-200 Mbit/s"),
     "rate_above_the_emulated": ("200 Mbit/s", "40 Gbit/s"),

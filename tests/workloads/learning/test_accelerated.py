@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -21,14 +23,15 @@ SETTINGS = Training("lenet5", "digits", 4, 3, 0.05, 0.9, 1)
 DEVICE = torch.device("cpu")
 
 
-def both(buckets: list[tuple[int, int]] | None = None) -> tuple[Replica, DeviceReplica]:
-    there = replica_on(DEVICE, SETTINGS, buckets)
+def both(buckets: list[tuple[int, int]] | None = None, settings: Training = SETTINGS) -> tuple[Replica, DeviceReplica]:
+    there = replica_on(DEVICE, settings, buckets)
     assert isinstance(there, DeviceReplica)
-    return Replica(SETTINGS, buckets), there
+    return Replica(settings, buckets), there
 
 
-def test_three_steps_are_the_same_to_the_last_bit() -> None:
-    here, there = both()
+@pytest.mark.parametrize("optimiser", ["sgd", "nesterov"])
+def test_three_steps_are_the_same_to_the_last_bit(optimiser: Literal["sgd", "nesterov"]) -> None:
+    here, there = both(settings=replace(SETTINGS, optimiser=optimiser))
     for i in range(3):
         for replica in (here, there):
             replica.compute(*replica.samples(i, 0, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -203,10 +204,23 @@ def test_an_error_in_a_hook_reaches_the_caller() -> None:
         replica.compute(*replica.samples(0, 0, 1))
 
 
-def test_step_is_that_of_torch_sgd() -> None:
-    replica = Replica(SETTINGS)
+@pytest.mark.parametrize(("optimiser", "after"), [("sgd", [0.9, 0.71]), ("nesterov", [0.81, 0.539])])
+def test_two_steps_of_one_weight(optimiser: Literal["sgd", "nesterov"], after: list[float]) -> None:
+    """Weight 1, gradient 1 twice: here the sum over two ranks, which have 1 each."""
+    work = Training("", "", 1, 2, learning_rate=0.1, momentum=0.9, seed=1, optimiser=optimiser)
+    weights, velocity, found = np.ones(1, np.float32), np.zeros(1, np.float32), []
+    for _ in range(2):
+        training.descend(work, weights, velocity, np.full(1, 2, np.float32), 2)
+        found.append(float(weights[0]))
+    assert found == pytest.approx(after, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sgd", "nesterov"])
+def test_step_is_that_of_torch_sgd(name: Literal["sgd", "nesterov"]) -> None:
+    replica = Replica(dataclasses.replace(SETTINGS, optimiser=name))
     parameter = torch.from_numpy(replica.weights.copy()).requires_grad_()
-    optimiser = torch.optim.SGD([parameter], lr=SETTINGS.learning_rate, momentum=SETTINGS.momentum)
+    rate, momentum = SETTINGS.learning_rate, SETTINGS.momentum
+    optimiser = torch.optim.SGD([parameter], lr=rate, momentum=momentum, nesterov=name == "nesterov")
     for seed in range(3):
         total = np.random.default_rng(seed).standard_normal(len(replica.weights), np.float32)
         parameter.grad = torch.from_numpy(total / 4)

@@ -120,6 +120,12 @@ class FabricKind(Kind[Fabric]):
                 f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
                 fix="leave rate out, or train a model (kind: train)",
             )
+        if asked.optimiser != "sgd":
+            raise SpecError(
+                f"scheme {plan.scheme} sums updates on their way by the formula of SGD with momentum (eq. 2), and this "
+                f"workload has optimiser: {asked.optimiser}",
+                fix="take optimiser: sgd, or mlfabric_s, whose workers take the step",
+            )
         most = MOST_EXACT // LARGEST // len(plan.workers)
         if not asked.is_trained and asked.iterations > most:
             problem = f"scheme {plan.scheme} adds values exactly for at most {most:,} iterations; here are more"
