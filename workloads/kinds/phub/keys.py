@@ -1,8 +1,8 @@
 """Keys: pieces of a gradient, each of which belongs to one core (PHub thesis, sections 3.2.3 and 3.2.4).
 
 Each tensor is a layer here, as in MXNet's key-value store. A layer is cut at the size of a key, so that a large one is
-spread over all NICs and cores. Keys go to boxes, then those of a box to its NICs, then those of a NIC to its cores; each
-time the largest comes first, and goes where there is least so far.
+spread over all NICs and cores. Keys go to boxes, then those of a box to its NICs, then those of a NIC to its cores.
+Each time the largest comes first, and goes where there is least so far.
 """
 
 from __future__ import annotations

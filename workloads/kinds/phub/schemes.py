@@ -24,12 +24,12 @@ def pbox(
     The last host is the box. On ``star(server_nics=N,routing=every_nic)`` each of its NICs has ``cores`` cores, single
     processes that share nothing. Each layer is cut at ``key_bytes``, a multiple of 4, and each key belongs to one core:
     the largest goes first to the NIC with the least so far, and there to a core. ``key_bytes=0`` makes one key for each
-    NIC. A worker's key passes the NIC of its core. With ``colocated=true`` each worker has a core beside it, and no host
-    only serves (PShard).
+    NIC. A key passes the NIC of its core. With ``colocated=true`` each worker has a core beside it, and no host only
+    serves (PShard).
 
     With ``aggregation=tall`` a core changes the weights of a key once it has come from all workers, and sends them back
-    at once. With ``wide`` a layer waits until all of it has come from all workers; then all cores add and change it, one
-    layer at a time.
+    at once. With ``wide`` a layer waits until all of it has come from all workers; then all cores change it, one layer
+    at a time.
 
     Source: PHub thesis sections 2.2, 3.2.2 to 3.2.4 and 3.3; Graham 1969 (LPT).
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 import pytest
@@ -74,7 +75,9 @@ def test_a_colocated_host_carries_what_a_sharded_server_does(topology: Networks)
 
 @pytest.mark.parametrize(("model", "ratio"), [("alexnet", 1.516), ("vgg11", 1.773), ("resnet50", 1.092)])
 def test_wide_aggregation_adds_the_largest_layer(topology: Networks, model: str, ratio: float) -> None:
-    sizes = [floats for layer in reversed(profile(model).layers) for floats in layer.sizes]
+    sizes = [
+        floats for layer in reversed(profile(model).layers) for _, shape in layer.tensors for floats in [prod(shape)]
+    ]
     network = topology("star(hosts=9,server_nics=8,routing=every_nic)")
     tall, wide = (pbox(network, sizes, aggregation=which, key_bytes=4096) for which in ("tall", "wide"))
     least = [cost(made, network, 4.0 * sum(sizes)).bound_s() for made in (tall, wide)]
