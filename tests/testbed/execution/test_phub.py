@@ -72,3 +72,14 @@ def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
         assert record["metrics"]["gst_median_s"] > 0
         carried_what_the_forest_says(record)
         assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
+
+
+@pytest.mark.parametrize("node", ["h1", "h3"])
+def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
+    """A worker, and the box."""
+    (arm,) = (line for line in PLAYED.splitlines() if "pbox}" in line and "PBox" in line)
+    spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{kind: kill, nodes: {node}, at: 0.3 s}}]\narms:\n{arm}\n"
+    spec = spec.replace("iterations: 4", "iterations: 40") + "retries: 0\nquiet: 0 s\n"
+    (outcome,) = bench.run(spec, tmp_path)
+    assert outcome.record["status"] == "failed"
+    assert f"on {node} was killed by SIGKILL" in outcome.record["error"]
