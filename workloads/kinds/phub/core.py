@@ -35,7 +35,8 @@ class Core(Holder, Keyed):
         takes the sums of all keys; None where nobody compares them."""
         super().__init__(name, ends)
         self._plan, self._held, self._iterations, self._sketch = plan, held, iterations, sketch
-        self._children, self._world = range(len(ends)), len(ends) - 1
+        self._world = len(ends) - 1
+        self._children, self._parents = range(self._world), [self._world]
         longest = max((len(values) for values, _ in held.values()), default=0)
         self._rooms = [np.empty(longest, np.float32) for _ in range(self._world)]
         self._sums = {key: np.zeros_like(values) for key, (values, _) in held.items()}

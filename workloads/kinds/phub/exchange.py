@@ -49,9 +49,11 @@ class End:
 
 
 class Keyed(Exchange):
-    """Messages about keys. Processes at other ends are known by their place among ``ends``, for a host has several."""
+    """Messages about keys. Processes at other ends are known by their place among ``ends``, for a host has several.
 
-    _rounds = 2
+    A barrier goes from workers to cores and on to the manager, and back.
+    """
+
     _fix = "give every process the same plan and model"
 
     def __init__(self, name: str, ends: Sequence[End]) -> None:

@@ -18,7 +18,7 @@ class Manager(Holder, Keyed):
     def __init__(self, name: str, ends: Sequence[End], plan: Plan, iterations: int) -> None:
         """Set up; ``ends`` are those of connections with all cores."""
         super().__init__(name, ends)
-        self._parents = range(len(ends))
+        self._children = range(len(ends))
         at = {place: number for number, place in enumerate(plan.cores_at.values())}
         owners: dict[int, set[int]] = {}
         for key, place in zip(plan.keys, plan.places, strict=True):

