@@ -166,7 +166,7 @@ def _has_few_chunks(trial: Trial) -> bool:
 
 
 def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
-    if (connections := job.kind.connections) is None or not connections.are_parallel:
+    if (connections := job.kind.connections) is None or connections.are_chosen or not connections.are_parallel:
         return False
     circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
     as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)

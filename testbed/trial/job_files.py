@@ -206,11 +206,13 @@ def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int)
 
 def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[Peer]:
     """Yield a process's side of its connections in a job: with each process that it meets there one, or one for each of
-    several parallel circuits, or for each NIC of a server."""
+    several parallel circuits, or for each NIC of a server, unless one of the two uses only one of these."""
     process = job.members[part]
     for name in process.meets:
         other = job.members.get(name) or job.members[of_job(job.name, name)]  # one that jobs share
-        for connection in range(len(addresses.topology.connections(process.node, other.node))):
+        count = len(addresses.topology.connections(process.node, other.node))
+        only = {end.connection for end in (process, other)} - {None}
+        for connection in only or range(count):
             end = peer(addresses, process.node, other.node, ports.of(process, other), connection)
             yield replace(end, process=other.name)
 

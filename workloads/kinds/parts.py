@@ -48,10 +48,12 @@ class Connections:
             :data:`.LAST_PACKET_BYTES` at most, where a host has one connection with each neighbour.
         are_parallel: whether processes have a connection over each of several circuits to a neighbour, and send the
             same bytes over each.
+        are_chosen: whether the plan says which bytes take which of parallel connections.
     """
 
     end_alone: bool = False
     are_parallel: bool = False
+    are_chosen: bool = False
 
 
 class Software(Generic[P]):

@@ -40,6 +40,8 @@ class Process:
         parts: what it does, at least one.
         meets: names of the processes of other nodes with which it has connections, in the order in which it gets them.
         is_shared: whether all jobs that name it have it together. Otherwise each job has its own.
+        connection: number of the only one that it uses of the connections between its node and another
+            (:meth:`.Topology.connections`); None for all.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Process:
     parts: tuple[JobPart, ...]
     meets: tuple[str, ...] = ()
     is_shared: bool = False
+    connection: int | None = None
 
     def of_job(self, job: str) -> Process:
         """Return the process as its trial names it, with its part in this job; ``meets`` are names in the job still."""

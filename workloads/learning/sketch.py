@@ -87,6 +87,35 @@ class Sketch:
         return self.values()
 
 
+class PartSketch:
+    """Sketch of some spans of a gradient, which adds to those of the other spans."""
+
+    def __init__(self, buckets: Sequence[tuple[int, int]]) -> None:
+        """Set up; ``buckets`` are as for :class:`Sketch`."""
+        random = np.random.default_rng(_SEED)
+        self._factors = factors(random, ROW).astype(np.float32)
+        self._buckets = [(start, stop, factors(random, (stop - start) // ROW + 1)) for start, stop in buckets]
+        self._lines = np.zeros(LINES)
+
+    def add(self, start: int, values: NDArray[np.float32]) -> None:
+        """Add the span that begins at ``start``."""
+        for first, stop, row_factors in self._buckets:
+            begin, end = max(start, first), min(start + len(values), stop)
+            if begin >= end:
+                continue
+            row, column = divmod(begin - first, ROW)
+            rows = -(-(column + end - begin) // ROW)
+            padded = np.zeros(rows * ROW, np.float32)
+            padded[column : column + end - begin] = values[begin - start : end - start]
+            lines = (padded.reshape(rows, ROW) @ self._factors).astype(np.float64)
+            self._lines += (row_factors[row : row + rows] * lines).sum(0)
+
+    def take(self) -> list[float]:
+        """Return the sketch of the spans that were added, behind a 0 for their norm, and forget them."""
+        lines, self._lines = self._lines, np.zeros(LINES)
+        return [0.0, *(float(f"{value:.{_DIGITS}g}") for value in lines)]
+
+
 def factors(random: np.random.Generator, count: int) -> NDArray[np.float64]:
     """Draw random factors, float64[count, LINES], whose mean square is 1."""
     low, high = SIZES

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base.errors import SpecError
 from testbed.base.plugins import plugged
 from testbed.workloads.job import Replay, Task, Training, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
@@ -65,6 +66,15 @@ class Expecting(Protocol):
     def expect(self, works: Collection[Task]) -> None:
         """Make data that workers on these tasks of its own would else make each; until the next call there are no
         others."""
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """Interface of a task whose weights a server can change by sums of all workers' gradients."""
+
+    def stepped(self, job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+        """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all
+        workers' gradients changes them."""
 
 
 class JudgedModule(TaskModule, Protocol):
@@ -131,3 +141,16 @@ def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[
     """Make the weights of a server that has this span of them, and the function by which that part of a gradient
     changes them; None is all."""
     return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))
+
+
+def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+    """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all workers'
+    gradients changes them: weights, or where there are none, the sum itself.
+
+    Raises:
+        SpecError: the task cannot say.
+    """
+    found: Any = module(job.training.kind)
+    if not isinstance(found, Stepping):
+        raise SpecError(f"a server takes no steps for a workload of kind {job.training.kind}", fix="use ps")
+    return found.stepped(job, spans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
         np.add(counts, change, out=counts)
 
     return counts, add
+
+
+def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+    """Make the counts of each span, and the function that adds all workers' changes to them."""
+    counts, _ = served(job, (0, job.buckets[-1][1]))
+    return [(part := counts[slice(*span)], partial(np.add, part, out=part)) for span in spans]
 
 
 def floats(task: Task) -> int:

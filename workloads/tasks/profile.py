@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
         np.add(total, gradient, out=total)
 
     return total, add
+
+
+def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:  # noqa: ARG001
+    """Make zeros for each span, and the function that puts a sum in their place."""
+    return [(sums := np.zeros(stop - start, np.float32), partial(np.copyto, sums)) for start, stop in spans]
 
 
 def _values(job: WorkerJob, rank: int, kind: AnyKind) -> Values:

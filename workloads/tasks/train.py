@@ -21,9 +21,9 @@ from testbed.workloads.tasks.learner import Learner, Onlooker
 TASK = Training
 
 
-def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:
     """Make a worker with a replica of the model."""
-    return Trainer(job, rank)
+    return Trainer(job, rank, sketched=kind.sums_together)
 
 
 def expect(works: Collection[Task]) -> None:
@@ -38,6 +38,15 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     training.use_one_thread()
     weights = training.first_weights(work)[slice(*span)].copy()
     return weights, Descent(work, weights, job.world)
+
+
+def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+    """Make the weights of each span, and a step with the sum of all workers' gradients on them."""
+    assert isinstance(job.training, Training)
+    training.use_one_thread()
+    first = training.first_weights(job.training)
+    parts = [first[slice(*span)].copy() for span in spans]
+    return [(weights, Descent(job.training, weights, job.world)) for weights in parts]
 
 
 class Descent:
@@ -77,8 +86,10 @@ def judged(
 class Trainer(Learner):
     """A worker that trains."""
 
-    def __init__(self, job: WorkerJob, rank: int) -> None:
+    def __init__(self, job: WorkerJob, rank: int, *, sketched: bool) -> None:
+        """Set up; ``sketched`` says that iterations have sums, which sketches of gradients are to check."""
         assert isinstance(job.training, Training)
+        self._sketched = sketched
         training.use_one_thread()
         device = accelerated.device_for(job.compute, rank)
         self._replica = accelerated.replica_on(device, job.training, job.buckets)
@@ -93,7 +104,7 @@ class Trainer(Learner):
         failover.catch_up(job, self._replica, completed, names)
 
     def onlooker(self, job: WorkerJob, session: Session) -> Onlooker:
-        return _Sketches(self, self._replica, sums=job.rank == 0, wanted=session.leaves_sums)
+        return _Sketches(self, self._replica, sums=session.leaves_sums and job.rank == 0, wanted=self._sketched)
 
     def newest(self) -> Floats:
         self._replica.fetch()

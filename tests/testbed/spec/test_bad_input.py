@@ -188,6 +188,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
     "fabric_sync_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_s"),
+    "pbox_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: pbox"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_with_too_many_servers": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(servers=3)"),
@@ -619,6 +620,14 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     ),
     "fabric_sync_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_s"),
     "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
+    "pbox_cuts_a_float": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: pbox(key_bytes=6)"),
+    "pbox_without_cores": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: pbox(cores=0)"),
+    "pbox_of_one_host": ("star(hosts=5), scheme: ring", "star(hosts=1), scheme: pbox"),
+    "pbox_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: pbox"),
+    "pbox_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: pbox}",
+    ),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
     "fabric_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
@@ -901,6 +910,7 @@ SCRIPT_CHANGES: dict[str, tuple[str, str]] = {
     "script_asynchronous": ("ring", "ssp"),
     "script_of_a_scheduler": ("ring", "mlfabric_s"),
     "script_of_openmpi": ("ring", "openmpi"),
+    "script_under_pbox": ("ring", "pbox"),
     "script_tensors_on_servers": ("scheme: ring", 'scheme: "ps(place=tensor)"'),
     "script_ring_with_members": ("scheme: ring", 'scheme: "ring(members=[[0,1],[2,3]])"'),
     "script_2lha_without_racks": (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import TrialError
 from testbed.evidence.sum_check import Checked, check, compared
 from testbed.workloads.learning import sketch
-from testbed.workloads.learning.sketch import LINES, Sketch
+from testbed.workloads.learning.sketch import LINES, PartSketch, Sketch
 from testbed.workloads.sync.fixed_point import sum_error
 from testbed.workloads.sync.forest import FixedPoint
 
@@ -128,3 +128,15 @@ def test_a_sum_that_is_off_or_was_not_looked_at_fails() -> None:
     )
     with pytest.raises(TrialError, match="only 2 of 3 sums could be checked"):
         check(Checked(2, 0, 1e-7, 1e-6), expected=3)
+
+
+def test_sketches_of_spans_add_up_to_that_of_the_whole() -> None:
+    """Spans that begin and end anywhere, also in the middle of a bucket's rows, and across buckets."""
+    values, edges = gradients()[0], [0, 7, 5_000, 9_999, 10_003, 30_001, FLOATS]
+    parts = [PartSketch(BUCKETS), PartSketch(BUCKETS)]
+    for number, (start, stop) in enumerate(itertools.pairwise(edges)):
+        parts[number % 2].add(start, values[start:stop])
+    together = np.sum([part.take() for part in parts], axis=0)
+    whole = sketched(values)
+    assert np.allclose(together[1:], whole[1:], atol=1e-6 * whole[0])
+    assert parts[0].take() == [0.0] * (1 + LINES), "each is forgotten once it was taken"

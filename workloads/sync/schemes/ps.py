@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
+from testbed.workloads.longest_first import longest_first
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.trees import over
 
@@ -101,15 +101,3 @@ def _check_count(topology: Topology, scheme: str, count: int, most: int, whose: 
             f"{scheme} has {count} servers for the {topology.host_count} hosts of {topology.expression}",
             fix=f"give servers 1 to {most}, {whose}" if most else "take a network of two hosts or more",
         )
-
-
-def longest_first(sizes: Sequence[int], count: int) -> NDArray[np.int64]:
-    """Return for each size the bin, of ``count``, that it goes to: the largest first, to the bin that has least so
-    far."""
-    bins = [(0, number) for number in range(count)]
-    at = np.empty(len(sizes), dtype=np.int64)
-    for item in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
-        load, number = bins[0]
-        at[item] = number
-        heapq.heapreplace(bins, (load + sizes[item], number))
-    return at

@@ -10,6 +10,7 @@ from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
 from testbed.workloads.kinds.fabric.schemes.mlfabric_ssp import mlfabric_ssp
 from testbed.workloads.kinds.library.schemes import gloo, openmpi
+from testbed.workloads.kinds.phub.schemes import pbox
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes.atp import atp
@@ -52,6 +53,7 @@ SCHEMES: tuple[Scheme, ...] = (
     mlfabric_a,
     mlfabric_ssp,
     mlfabric_s,
+    pbox,
     gloo,
     openmpi,
 )
@@ -61,7 +63,7 @@ REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 without them."""
 
 _BY_PLACE = ("bml", "h_ar", "hierarchical", "hierarchical_ps", "rina", "switchml", "atp")
-_ALIKE = ("ps", "async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s")
+_ALIKE = ("ps", "async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "pbox")
 UNORDERED = dict.fromkeys(_BY_PLACE, "goes by the places of hosts") | dict.fromkeys(_ALIKE, "is alike in every order")
 """Schemes that take no order of ranks, and why."""
 

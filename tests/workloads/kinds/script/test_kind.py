@@ -68,7 +68,7 @@ def test_a_plan_comes_back_from_its_file(scheme: str, tmp_path: Path) -> None:
     assert library_of(again) == scripts.library(again) == library_of(plan)
 
 
-@pytest.mark.parametrize("scheme", ["async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "openmpi"])
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "pbox", "openmpi"])
 def test_schemes_that_are_no_allreduce_are_refused_with_the_reason(scheme: str) -> None:
     with pytest.raises(SchemeError, match=f"scheme {scheme}.* cannot carry a script: "):
         carried(scheme)

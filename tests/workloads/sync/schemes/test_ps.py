@@ -15,7 +15,8 @@ from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.schemes import build
-from testbed.workloads.sync.schemes.ps import longest_first, ps
+from testbed.workloads.longest_first import longest_first
+from testbed.workloads.sync.schemes.ps import ps
 from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]

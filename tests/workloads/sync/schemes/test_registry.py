@@ -17,7 +17,7 @@ Build = Callable[..., Topology]
 
 NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
 NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "switchml", "atp", "rina"]
-NAMES += ["async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "gloo", "openmpi"]
+NAMES += ["async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "pbox", "gloo", "openmpi"]
 
 PAPERS = (
     "BML section",

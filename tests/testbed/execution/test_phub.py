@@ -1,0 +1,85 @@
+"""A box in a real lab: sums, weights, the bytes of each NIC, and what happens when a worker dies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.execution.execute import Outcome
+
+from ..bench import Bench
+from ..records import carried_what_the_forest_says
+
+pytestmark = pytest.mark.lab
+
+TRAINED = """
+name: phub
+links: {rate: 1 Gbit/s}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 6
+  learning_rate: 0.05
+  momentum: 0.5
+  overlap: layer
+  compute: {mode: paced, pace: {4: 0.1 s}}
+arms:
+  - {label: PBox, topology: star(hosts=4), scheme: pbox}
+  - {label: PShard, topology: star(hosts=3), scheme: "pbox(colocated=true,key_bytes=4096)"}
+  - {label: NICs, topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: "pbox(cores=2,aggregation=wide)"}
+timeout: 20 s
+retries: 0
+quiet: 0 s
+"""
+PLAYED = """
+name: played
+links: {rate: 40 Gbit/s}
+workload:
+  {kind: profile, model: resnet50, batch: 32, iterations: 4, scale: 200, compute: {mode: paced, pace: {32: 0.1 s}}}
+arms:
+  - {label: PBox, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox}
+  - {label: wide, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(aggregation=wide)}
+  - {label: PShard, topology: star(hosts=4), scheme: pbox(colocated=true)}
+  - {label: NICs, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(key_bytes=0)}
+retries: 0
+quiet: 0 s
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """By label, what became of each arm."""
+    return {one.record["label"]: one for one in bench.run(TRAINED, tmp_path_factory.mktemp("phub"))}
+
+
+@pytest.mark.parametrize("label", ["PBox", "PShard", "NICs"])
+def test_weights_are_the_references(trained: dict[str, Outcome], label: str) -> None:
+    record = trained[label].record
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["accuracy"]["weights_equal"] is True
+    assert record["sums"]["checked_sums"] == 6
+    assert record["sums"]["sums_error"] <= record["sums"]["sums_allowed"]
+    carried_what_the_forest_says(record)
+
+
+def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
+    for outcome in bench.run(PLAYED, tmp_path):
+        record = outcome.record
+        assert (record["status"], record["error"]) == ("done", None)
+        assert record["sums"]["wrong_elements"] == 0
+        assert record["metrics"]["gst_median_s"] > 0
+        carried_what_the_forest_says(record)
+        assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
+
+
+@pytest.mark.parametrize("node", ["h1", "h3"])
+def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
+    """A worker, and the box."""
+    (arm,) = (line for line in PLAYED.splitlines() if "pbox}" in line and "PBox" in line)
+    spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{kind: kill, nodes: {node}, at: 0.3 s}}]\narms:\n{arm}\n"
+    spec = spec.replace("iterations: 4", "iterations: 40") + "retries: 0\nquiet: 0 s\n"
+    (outcome,) = bench.run(spec, tmp_path)
+    assert outcome.record["status"] == "failed"
+    assert f"on {node} was killed by SIGKILL" in outcome.record["error"]

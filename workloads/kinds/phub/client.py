@@ -1,0 +1,110 @@
+"""The worker's side of a service: keys go to their cores, and values come back."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from testbed.workloads.kinds.phub.exchange import CALLED, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.session import Model
+
+_WINDOW = 16
+"""Keys of a core that a worker has on the way, as with ``ps``: without a limit, the flows of the workers drift apart,
+and a core has nothing to send until the slowest is there. With wide aggregation there is no limit, for a core sends
+nothing before a whole layer is there."""
+_ANSWER = {PUSH: KEPT, PUSH_PULL: VALUE, PULL: VALUE}
+
+
+class Client(Keyed):
+    """A worker that is connected with all cores.
+
+    Attributes:
+        plan: who owns which key.
+    """
+
+    leaves_sums = False
+
+    def __init__(self, name: str, ends: Sequence[End], plan: Plan, gradient: Floats, weights: Floats) -> None:
+        """Set up; ``ends`` are those of connections with the cores, in the plan's order. Keys of ``gradient`` are
+        pushed, and values come to the same places of ``weights``."""
+        super().__init__(name, ends)
+        self.plan = plan
+        self._parents = range(len(ends))
+        at = {place: number for number, place in enumerate(plan.cores_at.values())}
+        self._owner = [at[place] for place in plan.places]
+        self._gradient, self._weights = gradient, weights
+        self._queues: list[deque[tuple[int, int]]] = [deque() for _ in ends]
+        self._due: list[set[tuple[int, int]]] = [set() for _ in ends]
+        """By core, the answers that are to come, as (kind, key)."""
+        self._window = _WINDOW if plan.aggregation == "tall" else math.inf
+        self._answered_s = 0.0
+
+    def ask(self, kind: int, keys: Sequence[int]) -> None:
+        """Push or pull keys, in their order; returns at once."""
+        for key in keys:
+            self._queues[self._owner[key]].append((kind, key))
+        for at in {self._owner[key] for key in keys}:
+            self._feed(at)
+        self._move()
+
+    def answered(self, timeout_s: float) -> float:
+        """Wait until all that was asked for is done; return the moment of the last answer (``time.monotonic``).
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``timeout_s``.
+            WorkerError: a core is gone.
+        """
+        self._until(lambda: not any(self._due) and not any(self._queues), timeout_s)
+        return self._answered_s
+
+    def _feed(self, at: int) -> None:
+        """Send what waits for a core, as far as the window lets it."""
+        queue, due = self._queues[at], self._due[at]
+        while queue and len(due) < self._window:
+            kind, key = queue.popleft()
+            due.add((_ANSWER[kind], key))
+            self._say(at, kind, key, None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)])
+
+    def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
+        if (kind, number) not in self._due[connection.node]:
+            raise self._wrong(connection, kind, number)
+        return self._weights[slice(*self.plan.keys[number].span)] if kind == VALUE else None
+
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        self._due[connection.node].remove((kind, number))
+        self._answered_s = time.monotonic()
+        self._feed(connection.node)
+
+    def _waits_for(self, connection: Connection) -> bool:
+        at = connection.node
+        return bool(self._due[at] or self._queues[at]) or self.met[at] < self._barriers
+
+    def _awaited(self) -> str:
+        waits = [
+            f"for {CALLED[kind]} {key} from {self._by_node[at].name}"
+            for at, due in enumerate(self._due)
+            for kind, key in sorted(due)[:1]
+        ]
+        silent = [f"for {self._by_node[at].name}" for at in self._missing(self._parents)]
+        return ", ".join(waits or silent)
+
+    # As a session: an iteration is one call that pushes and pulls each key.
+
+    def start(self, bucket: int) -> None:
+        """
+        Raises:
+            ValueError: always; a worker's session knows its buckets.
+        """
+        raise ValueError(f"{self._name} knows keys, and no bucket {bucket}")
+
+    def wait(self, timeout_s: float) -> float:
+        return self.answered(timeout_s)
+
+    def step(self, model: Model, world: int) -> None:
+        """Put the weights that came into the model, to compute on them."""
+        model.put()

@@ -1,0 +1,168 @@
+"""A core of a box: it owns some keys, receives and adds them, changes their weights, and sends these back.
+
+A core is one process with one thread, and shares nothing with others (PHub thesis, section 3.4). It has room for a key
+of each worker, for the sum of each of its keys, and for their weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from testbed.base.errors import WorkerError
+from testbed.workloads.kinds.phub.exchange import CAME, GO, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.serving.exchange import Floats, Holder
+from testbed.workloads.sync.connection import Connection
+
+if TYPE_CHECKING:
+    from testbed.workloads.learning.sketch import PartSketch  # whose module imports PyTorch
+
+Held = Mapping[int, tuple[Floats, Callable[[Floats], None]]]
+"""By key, what workers get, and the function by which a sum changes it."""
+
+
+class Core(Holder, Keyed):
+    """A core: serves all iterations of one job."""
+
+    def __init__(
+        self, name: str, ends: Sequence[End], plan: Plan, held: Held, iterations: int, sketch: PartSketch | None
+    ) -> None:
+        """Set up; ``ends`` are those of connections with the workers, by rank, and last with the manager. ``sketch``
+        takes the sums of all keys; None where nobody compares them."""
+        super().__init__(name, ends)
+        self._plan, self._held, self._iterations, self._sketch = plan, held, iterations, sketch
+        self._world = len(ends) - 1
+        self._children, self._parents = range(self._world), [self._world]
+        longest = max((len(values) for values, _ in held.values()), default=0)
+        self._rooms = [np.empty(longest, np.float32) for _ in range(self._world)]
+        self._sums = {key: np.zeros_like(values) for key, (values, _) in held.items()}
+        self._have: dict[int, set[int]] = {key: set() for key in held}
+        """By key, the ranks whose gradients are in its sum."""
+        self._asked: dict[int, set[int]] = {key: set() for key in held}
+        """By key, the ranks that wait for its value."""
+        self._done = dict.fromkeys(held, 0)
+        """By key, how many sums have changed it."""
+        self._left = len(held) * iterations
+        self._unread = [set(held) for _ in range(self._world)]
+        """By rank, the keys whose last values it has not got."""
+        layers = Counter(plan.keys[key].layer for key in held)
+        self._layers = {layer: [key for key in held if plan.keys[key].layer == layer] for layer in layers}
+        self._missing_of = dict(layers)
+        """By layer, the keys that have not come from all workers."""
+        self._sketched: list[tuple[int, list[float]]] = []
+
+    @property
+    def _is_done(self) -> bool:
+        return not self._left and all(
+            connection.closed or not unread for connection, unread in zip(self._connections, self._unread, strict=False)
+        )
+
+    def said(self) -> dict[str, Any]:
+        """Report the sketch of each iteration's sums of its keys."""
+        return {"summed": self._sketched}
+
+    def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
+        rank = connection.node
+        if kind == GO and rank == self._world and self._missing_of.get(number) == 0:
+            return None
+        if kind not in (PUSH, PUSH_PULL, PULL) or rank == self._world:
+            raise self._wrong(connection, kind, number)
+        if number not in self._held:
+            raise WorkerError(f"{connection.name} sent key {number}, which {self._name} does not have", fix=self._fix)
+        if kind == PULL:
+            return None
+        iteration = self._done[number]
+        if rank in self._have[number]:
+            raise WorkerError(
+                f"{connection.name} pushed key {number} twice in iteration {iteration}",
+                fix="push each key once before its new value has come",
+            )
+        if iteration == self._iterations:
+            raise self._wrong(connection, kind, number)
+        return self._rooms[rank][: len(self._sums[number])]
+
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        rank = connection.node
+        if kind == GO:
+            self._missing_of[number] = len(self._layers[number])
+            self._change(self._layers[number])
+        elif kind == PULL:
+            self._pull(rank, number)
+        else:
+            self._add(rank, number)
+            if kind == PUSH:
+                self._say(rank, KEPT, number)
+            else:
+                self._asked[number].add(rank)
+            if len(self._have[number]) == self._world:
+                self._complete(number)
+
+    def _add(self, rank: int, key: int) -> None:
+        total = self._sums[key]
+        came = self._rooms[rank][: len(total)]
+        if self._have[key]:
+            np.add(total, came, out=total)
+        else:
+            np.copyto(total, came)
+        self._have[key].add(rank)
+
+    def _pull(self, rank: int, key: int) -> None:
+        """Send a value: now, or when the sum that the worker's last push is part of has changed it."""
+        if rank in self._have[key]:
+            self._asked[key].add(rank)
+        else:
+            self._give(rank, key, self._held[key][0].copy())  # others may push meanwhile, and change it
+
+    def _complete(self, key: int) -> None:
+        """Go on with a key that has come from all workers."""
+        if self._plan.aggregation == "tall":
+            self._change([key])
+            return
+        layer = self._plan.keys[key].layer
+        self._missing_of[layer] -= 1
+        if not self._missing_of[layer]:
+            self._say(self._world, CAME, layer)
+
+    def _change(self, keys: Sequence[int]) -> None:
+        """Change the values of keys by their sums, and send them to all that wait."""
+        for key in keys:
+            self._held[key][1](self._sums[key])
+        for key in keys:
+            self._done[key] += 1
+            self._left -= 1
+            # All workers have what was sent before, or they would not have pushed this key again.
+            for rank in sorted(self._asked[key]):
+                self._give(rank, key, self._held[key][0])
+            self._asked[key].clear()
+            self._have[key].clear()
+            if self._sketch is not None:
+                self._sketch.add(self._plan.keys[key].span[0], self._sums[key])
+        # Keys of an iteration are all done before one of the next is.
+        if self._sketch is not None and self._left % len(self._held) == 0:
+            self._sketched.append((self._iterations - 1 - self._left // len(self._held), self._sketch.take()))
+
+    def _give(self, rank: int, key: int, value: Floats) -> None:
+        self._say(rank, VALUE, key, value)
+        if self._done[key] == self._iterations:
+            self._unread[rank].discard(key)
+
+    def _waits_for(self, connection: Connection) -> bool:
+        if self.met[connection.node] < self._barriers:
+            return True
+        if connection.node == self._world:
+            return bool(self._left) and self._plan.aggregation == "wide"
+        return bool(self._left)
+
+    def _awaited(self) -> str:
+        stuck = [connection.name for connection in self._stuck()]
+        if stuck:
+            return f"for {', '.join(stuck)} to take what is theirs"
+        silent = self._missing(self._children)
+        if not silent:
+            key = min(self._done, key=lambda key: (self._done[key], -len(self._have[key]), key))
+            silent = [rank for rank in range(self._world) if rank not in self._have[key]]
+        return f"for {', '.join(self._by_node[at].name for at in silent)}"

@@ -1,0 +1,189 @@
+"""Messages about keys, between workers, cores and the manager, and how these processes meet.
+
+The 28 bits of a header that are a note's length elsewhere are the number of a key, or of a layer. So a key costs a
+header of 4 bytes each way, and nothing else. Processes of one host are connected by sockets that the kernel keeps for
+this host alone, as workers and daemons of MLfabric are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import struct
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.serving.exchange import FLOATS, Exchange, Floats
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.tcp_info import Sent
+
+PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO = range(FLOATS + 1, FLOATS + 8)
+"""Further kinds of messages. Floats follow the header of the first two and of ``VALUE``. ``KEPT``: a core has what was
+pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have."""
+CALLED = {
+    PUSH: "a push of key",
+    PUSH_PULL: "a push of key",
+    PULL: "a pull of key",
+    VALUE: "the value of key",
+    KEPT: "word that it has key",
+    CAME: "word that it has layer",
+    GO: "word to go on with layer",
+}
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True)
+class End:
+    """This process's end of a connection: with which process, on which node (None for its own), and the socket."""
+
+    name: str
+    node: int | None
+    sock: socket.socket
+
+
+class Keyed(Exchange):
+    """Messages about keys. Processes at other ends are known by their place among ``ends``, for a host has several.
+
+    A barrier goes from workers to cores and on to the manager, and back.
+    """
+
+    _fix = "give every process the same plan and model"
+
+    def __init__(self, name: str, ends: Sequence[End]) -> None:
+        super().__init__(name, [end.name for end in ends], {at: end.sock for at, end in enumerate(ends)})
+        self._nodes = [end.node for end in ends]
+        self._about: dict[int, int] = {}
+
+    @property
+    def _wires(self) -> Sequence[Connection]:
+        return [connection for connection in self._connections if self._nodes[connection.node] is not None]
+
+    @property
+    def sent(self) -> dict[int, Sent]:
+        found: dict[int, Sent] = {}
+        for at, told in super().sent.items():
+            node = self._nodes[at]
+            assert node is not None
+            found[node] = found.get(node, Sent()) + told
+        return found
+
+    @abstractmethod
+    def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
+        """Return the room for the floats of a message about a key; None where none come.
+
+        Raises:
+            WorkerError: no such message may come.
+        """
+
+    @abstractmethod
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        """Handle a message about a key or layer."""
+
+    def _say(self, at: int, kind: int, number: int, floats: Floats | None = None) -> None:
+        """Queue a message about a key or layer. The floats must stay as they are until they are sent."""
+        payload = memoryview(b"") if floats is None else floats.data.cast("B")
+        self._push(self._by_node[at], kind, payload, number)
+
+    def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
+        if kind not in CALLED:
+            return super()._room_for(connection, kind, length)
+        floats = self._room_of(connection, kind, length)
+        self._about[connection.node] = length
+        return memoryview(b"") if floats is None else floats.data.cast("B")
+
+    def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
+        if kind in CALLED:
+            self._came(connection, kind, self._about[connection.node])
+        else:
+            super()._message(connection, kind, room)
+
+    def _floats_of(self, connection: Connection) -> Floats | None:
+        return None
+
+    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
+        raise self._misfit(connection, f"a message of kind {kind}")
+
+    def _wrong(self, connection: Connection, kind: int, number: int) -> WorkerError:
+        return self._misfit(connection, f"{CALLED[kind]} {number}")
+
+
+def meet(job: WorkerJob, plan: Plan) -> dict[str, End]:
+    """Connect with all processes that this one is to meet; return the ends by name.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    deadline = time.monotonic() + job.start_timeout_s
+    node_of = {process.name: process.node for process in plan.processes()}
+    near = [pair for pair in plan.meetings() if job.name in pair and node_of[pair[0]] == node_of[pair[1]]]
+    awaited = {one: _listen(job, one) for one, other in near if other == job.name}
+    try:
+        far = transport.connect_all(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
+        sockets = {node: iter(found) for node, found in far.items()}
+        ends = {peer.process: End(peer.process, peer.node, next(sockets[peer.node])) for peer in job.peers}
+        for one, other in near:
+            if one == job.name:
+                ends[other] = End(other, None, _dial(job, other, deadline))
+        for one, listener in awaited.items():
+            ends[one] = End(one, None, _accept(listener, one, deadline))
+    finally:
+        for listener in awaited.values():
+            listener.close()
+    return ends
+
+
+def _address(job: WorkerJob, one: str, other: str) -> bytes:
+    return b"\0testbed." + hashlib.sha256(f"{job.forest} {one} {other}".encode()).hexdigest()[:32].encode()
+
+
+def _listen(job: WorkerJob, one: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(_address(job, one, job.name))
+    except OSError as error:
+        listener.close()
+        raise WorkerError(
+            f"{job.name} cannot await {one}: {error.strerror}", fix="end other runs of this trial"
+        ) from error
+    listener.listen()
+    return listener
+
+
+def _dial(job: WorkerJob, other: str, deadline: float) -> socket.socket:
+    def connect() -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(_address(job, job.name, other))
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+    try:
+        return transport.dial(connect, deadline)
+    except OSError as error:
+        raise TrialTimeoutError(
+            f"{other} did not come to {job.name}", fix=f"see why the process {other} ended"
+        ) from error
+
+
+def _accept(listener: socket.socket, one: str, deadline: float) -> socket.socket:
+    """Accept the process ``one``, which has the same user."""
+    while True:
+        listener.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            sock, _ = listener.accept()
+        except TimeoutError as error:
+            raise TrialTimeoutError(f"{one} did not come", fix=f"see why the process {one} ended") from error
+        said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(said)[1] == os.getuid():
+            return sock
+        sock.close()

@@ -1,0 +1,135 @@
+"""The kind of trials with a box: a parameter server whose cores own keys and take the step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import SchemeError, SpecError
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.parts import Carrier, Connections, Wording
+from testbed.workloads.kinds.phub import cost as costs
+from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
+from testbed.workloads.kinds.phub.plan import Plan, from_fields
+from testbed.workloads.kinds.process import Process
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.cost import Cost, Shaper
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
+
+
+class BoxWording(Wording):
+    """Words for a synchronisation through a box."""
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        return f"{bound} for all keys there, and the largest piece back"
+
+
+class BoxKind(Kind[Plan]):
+    """Workers, the cores of a box, and its manager. Each worker gets weights that all gradients of an iteration have
+    changed."""
+
+    name = "phub"
+    carrier = Carrier("a box takes steps on weights, and a script has none there")
+    connections = Connections(are_parallel=True, are_chosen=True)
+    wording = BoxWording()
+
+    def check_form(self, plan: Plan, topology: Topology) -> None:
+        if plan.nodes != tuple(node.name for node in topology.nodes):
+            raise SchemeError(
+                f"scheme {plan.scheme} is for other nodes than those of {topology.expression}",
+                fix="build it for this topology",
+            )
+
+    def refuse(self, plan: Plan, topology: Topology, asked: Asked) -> None:
+        who, fix = f"scheme {plan.scheme}", "or compare it with other schemes in an experiment of its own"
+        if asked.overlap == "both":
+            raise SpecError(
+                f"{who} tells when all weights are there, and not when those of a layer are, so overlap: both is not "
+                "possible",
+                fix=f"write overlap: layer, {fix}",
+            )
+        if asked.priority:
+            raise SpecError(
+                f"{who} takes no priority: layer: keys come in their order", fix=f"remove priority: layer, {fix}"
+            )
+        if asked.is_trained and asked.mode == "none":
+            raise SpecError(
+                f"{who} takes a step in each iteration, and compute: none computes only one gradient",
+                fix="give a pace: compute: {mode: paced, ...}",
+            )
+        if any(node.ina for node in topology.nodes):
+            raise SpecError(
+                f"{who} sums on hosts, so switches cannot add for it", fix="leave ina out of this arm's topology"
+            )
+
+    def encode(self, plan: Plan) -> dict[str, NDArray[Any]]:
+        return {"version": np.asarray(codec.VERSION), self.name: np.asarray(json.dumps(plan.fields()))}
+
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Plan:
+        return from_fields(json.loads(str(encoded[self.name])))
+
+    def to_json(self, plan: Plan) -> dict[str, Any]:
+        owners = [f"{plan.nodes[plan.boxes[at.box]]}.core{at.nic * plan.cores + at.core}" for at in plan.places]
+        return {**plan.fields(), "keys": [[*key.span, owner] for key, owner in zip(plan.keys, owners, strict=True)]}
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        boxes = "each worker" if plan.boxes == plan.workers else ", ".join(plan.nodes[box] for box in plan.boxes)
+        most = FLOAT_BYTES * max(key.floats for key in plan.keys)
+        return [
+            ("box", f"{boxes}, with {plan.nics} NICs of {plan.cores} cores each"),
+            ("keys", f"{len(plan.keys):,}, of {most:,} bytes at most"),
+            ("aggregation", plan.aggregation),
+        ]
+
+    def cannot(self, plan: Plan) -> Mapping[str, Refusal]:
+        fix = "leave the scheme out of this experiment"
+        steps = Refusal(
+            "cores send keys as they come, so a synchronisation has no steps", f"{fix}, or write of: iteration"
+        )
+        return {"steps": steps, "circuits": Refusal("a box has its NICs for the whole trial", fix)}
+
+    def keepers(self, plan: Plan) -> Sequence[int]:
+        return plan.workers[:1]
+
+    def cost(self, plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
+        return costs.cost(plan, topology, gradient_bytes)
+
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
+        together = np.add if overlap == "none" else np.maximum
+        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
+
+    def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
+        return 2 * len(plan.workers) * len(plan.keys)
+
+    def pairs(self, plan: Plan) -> list[tuple[int, int]]:
+        return plan.pairs()
+
+    def processes(self, plan: Plan) -> Sequence[Process]:
+        return plan.processes()
+
+    def prepare(self) -> None:
+        import_module("testbed.workloads.kinds.phub.node")
+
+    def join(self, job: WorkerJob, plan: Plan, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from testbed.workloads.kinds.phub.node import join
+
+        return join(job, plan, part)
+
+    def told(self, plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        return Told(samples)
+
+
+KIND = BoxKind()

@@ -1,0 +1,88 @@
+"""Start of a box's processes and of its workers: they meet, get access, and take their parts."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from testbed.workloads import tasks
+from testbed.workloads.job import Training, WorkerJob
+from testbed.workloads.kinds.phub import api
+from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.client import Client
+from testbed.workloads.kinds.phub.core import Core
+from testbed.workloads.kinds.phub.exchange import End, meet
+from testbed.workloads.kinds.phub.manager import Manager
+from testbed.workloads.kinds.phub.plan import Plan
+
+if TYPE_CHECKING:
+    from testbed.workloads.tasks.base import Participant
+
+
+class Worker(Client):
+    """A worker's session: a bucket's keys are pushed and pulled when all of them are ready."""
+
+    def __init__(self, job: WorkerJob, ends: list[End], plan: Plan, part: Participant) -> None:
+        super().__init__(job.name, ends, plan, part.gradient, part.weights)
+        stops = [stop for _, stop in job.buckets]
+        self._keys: list[list[int]] = [[] for _ in stops]
+        for number, key in enumerate(plan.keys):
+            self._keys[bisect_left(stops, key.span[1])].append(number)
+
+    def start(self, bucket: int) -> None:
+        """Push and pull the keys of which this bucket is the last part; returns at once."""
+        api.push_pull(self, self._keys[bucket], block=False)
+
+    def wait(self, timeout_s: float) -> float:
+        return api.wait(self, timeout_s)
+
+
+def join(job: WorkerJob, plan: Plan, part: Participant | None) -> Client | Core | Manager:
+    """Meet the other processes of the trial, and get access to the service.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come, or came with a wrong nonce.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    ends = meet(job, plan)
+    cores = [ends[name] for name in plan.cores_at if name in ends]
+    if part is not None:
+        return _worker(job, plan, part, ends, cores)
+    if job.name == plan.manager:
+        handle = Handle.new(namespace=0)
+        api.hand_on(handle, [*cores, ends[plan.nodes[plan.workers[0]]]])
+        return Manager(job.name, cores, plan, job.training.iterations)
+    return _core(job, plan, ends)
+
+
+def _worker(job: WorkerJob, plan: Plan, part: Participant, ends: dict[str, End], cores: list[End]) -> Worker:
+    names = [plan.nodes[node] for node in plan.workers]
+    if job.rank == 0:
+        handle = api.create_service(ends[plan.manager], job.start_timeout_s)
+        others = [ends[plan.manager], *(ends[name] for name in names[1:])]
+        api.hand_on(handle, others[1:])
+    else:
+        others = [ends[names[0]]]
+        handle = api.take_handle(others[0], job.start_timeout_s)
+    api.connect_service(handle, cores)
+    for end in others:
+        end.sock.close()
+    return Worker(job, cores, plan, part)
+
+
+def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
+    deadline = time.monotonic() + job.start_timeout_s
+    handle = Handle.read(ends[plan.manager].sock, plan.manager, deadline)
+    workers = [ends[plan.nodes[node]] for node in plan.workers]
+    for end in workers:
+        handle.check(Handle.read(end.sock, end.name, deadline), end.name)
+    place = plan.cores_at[job.name]
+    mine = [number for number, owner in enumerate(plan.places) if owner == place]
+    held = dict(zip(mine, tasks.stepped(job, [plan.keys[number].span for number in mine]), strict=True))
+    sketch = None
+    if isinstance(job.training, Training):
+        from testbed.workloads.learning.sketch import PartSketch  # which imports PyTorch
+
+        sketch = PartSketch(job.buckets)
+    return Core(job.name, [*workers, ends[plan.manager]], plan, held, job.training.iterations, sketch)

@@ -1,0 +1,146 @@
+"""The plan of a box on a topology: its processes, who owns which key, and which bytes pass which NIC."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from testbed.workloads.kinds.phub.keys import FLOAT_BYTES, Key, Place, cut, spread
+from testbed.workloads.kinds.process import Process, process, workers
+
+Affinity = Literal["key", "worker"]
+Aggregation = Literal["tall", "wide"]
+_BYTES_OF_A_TENSOR = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan. Its nodes are those of the topology.
+
+    Attributes:
+        scheme: the expression that built it.
+        nodes: names of the topology's nodes, in its order.
+        workers: nodes that compute gradients, by rank.
+        boxes: nodes that have the weights.
+        nics: number of connections that a worker has with a box, each over a NIC of its own.
+        tensors: floats of each tensor, in gradient order.
+        key_bytes: size of a key; 0 for one key for each NIC.
+        cores: number of cores of each NIC.
+        affinity: ``key``: a key passes the NIC of the core that owns it. ``worker``: all keys of a worker pass one NIC.
+        aggregation: ``tall``: a core changes a key's weights once it has come from all workers. ``wide``: all cores
+            change those of a layer together, once all of it has come, one layer at a time.
+    """
+
+    kind: ClassVar[str] = "phub"
+    scheme: str
+    nodes: tuple[str, ...]
+    workers: tuple[int, ...]
+    boxes: tuple[int, ...]
+    nics: int
+    tensors: tuple[int, ...]
+    key_bytes: int = 32768
+    cores: int = 1
+    affinity: Affinity = "key"
+    aggregation: Aggregation = "tall"
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the plan takes in a file."""
+        return _BYTES_OF_A_TENSOR * (len(self.tensors) + len(self.nodes) + len(self.workers) + len(self.boxes))
+
+    def built_by(self, scheme: str) -> Plan:
+        """Return the same plan with another expression."""
+        return replace(self, scheme=scheme)
+
+    # Keys
+
+    @cached_property
+    def keys(self) -> list[Key]:
+        """All keys, in gradient order."""
+        return cut(self.tensors, self.key_bytes, self.nics * len(self.boxes))
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The place of each key's core."""
+        return spread(self.keys, (len(self.boxes), self.nics, self.cores))
+
+    @cached_property
+    def largest_layer(self) -> int:
+        """Floats of the layer that has most."""
+        floats = Counter[int]()
+        for key in self.keys:
+            floats[key.layer] += key.floats
+        return max(floats.values())
+
+    def nic_of(self, worker: int, place: Place) -> int:
+        """Return the number of the NIC that a worker's keys for a core pass."""
+        return worker % self.nics if self.affinity == "worker" else place.nic
+
+    def moved(self, gradient_bytes: float) -> Mapping[tuple[int, int, int], float]:
+        """Return the bytes that each worker sends each box over each connection (worker, box, connection); as many come
+        back. What a worker sends to its own host is not among them."""
+        scale = gradient_bytes / (FLOAT_BYTES * sum(self.tensors))
+        found: dict[tuple[int, int, int], float] = Counter()  # type: ignore[assignment]
+        for key, place in zip(self.keys, self.places, strict=True):
+            box = self.boxes[place.box]
+            for worker in self.workers:
+                if worker != box:
+                    found[worker, box, self.nic_of(worker, place)] += scale * FLOAT_BYTES * key.floats
+        return found
+
+    # Processes
+
+    @cached_property
+    def cores_at(self) -> dict[str, Place]:
+        """The place of each core's process, by name."""
+        return {
+            f"{self.nodes[node]}.core{nic * self.cores + core}": Place(box, nic, core)
+            for box, node in enumerate(self.boxes)
+            for nic in range(self.nics)
+            for core in range(self.cores)
+        }
+
+    @property
+    def manager(self) -> str:
+        """Name of the process that gives access, on the last box."""
+        return f"{self.nodes[self.boxes[-1]]}.manager"
+
+    def meetings(self) -> list[tuple[str, str]]:
+        """List each two processes that are connected: each worker and core, each core and the manager, and rank 0 with
+        the manager and with all other workers."""
+        names = [self.nodes[node] for node in self.workers]
+        served = [(worker, core) for core in self.cores_at for worker in names]
+        managed = [(core, self.manager) for core in self.cores_at]
+        return [*served, *managed, (names[0], self.manager), *((names[0], other) for other in names[1:])]
+
+    def processes(self) -> list[Process]:
+        """Return the workers by rank, then the cores, then the manager. Those on different nodes are connected over the
+        network."""
+        alone = workers(self)
+        for name, place in self.cores_at.items():
+            alone.append(replace(process(name, self.boxes[place.box], "core"), connection=place.nic))
+        alone.append(replace(process(self.manager, self.boxes[-1], "manager"), connection=0))
+        node_of = {each.name: each.node for each in alone}
+        met: dict[str, list[str]] = {each.name: [] for each in alone}
+        for one, other in self.meetings():
+            if node_of[one] != node_of[other]:
+                met[one].append(other)
+                met[other].append(one)
+        return [replace(each, meets=tuple(met[each.name])) for each in alone]
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """List each (sender, receiver) once, sorted."""
+        node_of = {each.name: each.node for each in self.processes()}
+        return sorted({(each.node, node_of[other]) for each in self.processes() for other in each.meets})
+
+    def fields(self) -> dict[str, Any]:
+        """Return the plan as JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def from_fields(told: Mapping[str, Any]) -> Plan:
+    """Rebuild a plan from its :meth:`Plan.fields` that were read from JSON."""
+    return Plan(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
