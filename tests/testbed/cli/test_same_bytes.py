@@ -3,7 +3,8 @@
 ``same_bytes.txt`` has a line for each command: the SHA-256 of its output and its words, to which ``--json`` is added.
 Left out is what depends on the machine: of a plan what this one carries, how many cores it has, and its default
 congestion control; of a schedule how long the scheduler took. Left out of the list are ``theory bml.fig5`` and
-``theory coll.costs``, which take seven seconds and more, and ``theory plink.embedding``, which processors may round in other ways.
+``theory coll.costs``, which take seven seconds and more, and ``theory plink.embedding``, which processors may round in
+other ways.
 Searches end after the few steps of a guess, which tests of claims take as well: in the same process each is searched
 once for both.
 
