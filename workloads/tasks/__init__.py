@@ -22,7 +22,7 @@ from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
-from testbed.workloads.tasks.base import Participant
+from testbed.workloads.tasks.base import Participant, Room
 
 BUILT_IN: dict[str, tuple[type[Task], bool]] = {
     "train": (Training, True),
@@ -43,6 +43,10 @@ class Together(Protocol):
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
         """Take the step of :func:`testbed.workloads.learning.training.descend_together`."""
+
+
+Stepped = tuple[Floats, Callable[[Floats], None]]
+"""Values that workers get, and the function by which a sum of all workers' gradients changes them."""
 
 
 class TaskModule(Protocol):
@@ -72,9 +76,11 @@ class Expecting(Protocol):
 class Stepping(Protocol):
     """Interface of a task whose weights a server can change by sums of all workers' gradients."""
 
-    def stepped(self, job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+    def stepped(
+        self, job: WorkerJob, spans: Sequence[Span], room: Room
+    ) -> list[tuple[Floats, Callable[[Floats], None]]]:
         """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all
-        workers' gradients changes them."""
+        workers' gradients changes them. All that a step changes is in ``room``."""
 
 
 class JudgedModule(TaskModule, Protocol):
@@ -143,9 +149,9 @@ def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[
     return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))
 
 
-def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[Stepped]:
     """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all workers'
-    gradients changes them: weights, or where there are none, the sum itself.
+    gradients changes them: weights, or where there are none, the sum itself. All that a step changes is in ``room``.
 
     Raises:
         SpecError: the task cannot say.
@@ -153,4 +159,4 @@ def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callabl
     found: Any = module(job.training.kind)
     if not isinstance(found, Stepping):
         raise SpecError(f"a server takes no steps for a workload of kind {job.training.kind}", fix="use ps")
-    return found.stepped(job, spans)
+    return found.stepped(job, spans, room)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
@@ -20,6 +20,8 @@ from testbed.workloads.process.meter import TASKS, Meter
 from testbed.workloads.sync.session import Session
 
 Floats = NDArray[np.float32]
+Room = Callable[[int], Floats]
+"""Function that gives an array of so many zeros."""
 Moments = tuple[float, float, float, float]
 """Moments when an iteration started, had its gradient, had the sum, and ended."""
 

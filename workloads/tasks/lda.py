@@ -15,7 +15,7 @@ from testbed.workloads.lda.shard import first_counts
 from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
-from testbed.workloads.tasks.base import Floats
+from testbed.workloads.tasks.base import Floats, Room
 from testbed.workloads.tasks.learner import Learner
 
 TASK = TopicModel
@@ -37,10 +37,13 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     return counts, add
 
 
-def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:
     """Make the counts of each span, and the function that adds all workers' changes to them."""
     counts, _ = served(job, (0, job.buckets[-1][1]))
-    return [(part := counts[slice(*span)], partial(np.add, part, out=part)) for span in spans]
+    parts = [room(stop - start) for start, stop in spans]
+    for part, span in zip(parts, spans, strict=True):
+        np.copyto(part, counts[slice(*span)])
+    return [(part, partial(np.add, part, out=part)) for part in parts]
 
 
 def floats(task: Task) -> int:

@@ -17,7 +17,7 @@ from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.replay import Checked, Player, Updates, Values
 from testbed.workloads.sync.engine import Engine
 from testbed.workloads.sync.session import Session
-from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
+from testbed.workloads.tasks.base import Floats, Notes, Participant, Release, Room
 
 TASK = Replay
 
@@ -38,9 +38,9 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     return total, add
 
 
-def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:  # noqa: ARG001
+def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:  # noqa: ARG001
     """Make zeros for each span, and the function that puts a sum in their place."""
-    return [(sums := np.zeros(stop - start, np.float32), partial(np.copyto, sums)) for start, stop in spans]
+    return [(sums := room(stop - start), partial(np.copyto, sums)) for start, stop in spans]
 
 
 def _values(job: WorkerJob, rank: int, kind: AnyKind) -> Values:

@@ -15,7 +15,7 @@ from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.sketch import Sketch
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.sync.session import Session
-from testbed.workloads.tasks.base import Floats
+from testbed.workloads.tasks.base import Floats, Room
 from testbed.workloads.tasks.learner import Learner, Onlooker
 
 TASK = Training
@@ -40,21 +40,23 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     return weights, Descent(work, weights, job.world)
 
 
-def stepped(job: WorkerJob, spans: Sequence[Span]) -> list[tuple[Floats, Callable[[Floats], None]]]:
+def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:
     """Make the weights of each span, and a step with the sum of all workers' gradients on them."""
     assert isinstance(job.training, Training)
     training.use_one_thread()
     first = training.first_weights(job.training)
-    parts = [first[slice(*span)].copy() for span in spans]
-    return [(weights, Descent(job.training, weights, job.world)) for weights in parts]
+    parts = [(room(stop - start), room(stop - start)) for start, stop in spans]
+    for (weights, _), span in zip(parts, spans, strict=True):
+        np.copyto(weights, first[slice(*span)])
+    return [(weights, Descent(job.training, weights, job.world, velocity)) for weights, velocity in parts]
 
 
 class Descent:
     """Steps of SGD, of one gradient each or of several together."""
 
-    def __init__(self, work: Training, weights: Floats, world: int) -> None:
+    def __init__(self, work: Training, weights: Floats, world: int, velocity: Floats | None = None) -> None:
         self._work, self.weights, self._world = work, weights, world
-        self.velocity: Floats = np.zeros_like(weights)
+        self.velocity: Floats = np.zeros_like(weights) if velocity is None else velocity
 
     def __call__(self, gradient: Floats) -> None:
         training.descend(self._work, self.weights, self.velocity, gradient, self._world)

@@ -29,6 +29,7 @@ arms:
   - {label: PBox, topology: star(hosts=4), scheme: pbox}
   - {label: PShard, topology: star(hosts=3), scheme: "pbox(colocated=true,key_bytes=4096)"}
   - {label: NICs, topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: "pbox(cores=2,aggregation=wide)"}
+  - {label: by worker, topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: pbox(affinity=worker)}
 timeout: 20 s
 retries: 0
 quiet: 0 s
@@ -42,6 +43,7 @@ arms:
   - {label: PBox, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox}
   - {label: wide, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(aggregation=wide)}
   - {label: PShard, topology: star(hosts=4), scheme: pbox(colocated=true)}
+  - {label: by worker, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(affinity=worker)}
   - {label: NICs, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(key_bytes=0)}
 retries: 0
 quiet: 0 s
@@ -54,7 +56,7 @@ def trained(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return {one.record["label"]: one for one in bench.run(TRAINED, tmp_path_factory.mktemp("phub"))}
 
 
-@pytest.mark.parametrize("label", ["PBox", "PShard", "NICs"])
+@pytest.mark.parametrize("label", ["PBox", "PShard", "NICs", "by worker"])
 def test_weights_are_the_references(trained: dict[str, Outcome], label: str) -> None:
     record = trained[label].record
     assert (record["status"], record["error"]) == ("done", None)

@@ -21,7 +21,7 @@ _ANSWER = {PUSH: KEPT, PUSH_PULL: VALUE, PULL: VALUE}
 
 
 class Client(Keyed):
-    """A worker that is connected with all cores.
+    """A worker that is connected with all cores that it sends keys to.
 
     Attributes:
         plan: who owns which key.
@@ -30,13 +30,13 @@ class Client(Keyed):
     leaves_sums = False
 
     def __init__(self, name: str, ends: Sequence[End], plan: Plan, gradient: Floats, weights: Floats) -> None:
-        """Set up; ``ends`` are those of connections with the cores, in the plan's order. Keys of ``gradient`` are
+        """Set up; ``ends`` are those of connections with its cores. Keys of ``gradient`` are
         pushed, and values come to the same places of ``weights``."""
         super().__init__(name, ends)
         self.plan = plan
         self._parents = range(len(ends))
-        at = {place: number for number, place in enumerate(plan.cores_at.values())}
-        self._owner = [at[place] for place in plan.places]
+        node, at = plan.nodes.index(name), {plan.cores_at[end.name]: number for number, end in enumerate(ends)}
+        self._owner = [at[plan.core_for(node, place)] for place in plan.places]
         self._gradient, self._weights = gradient, weights
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in ends]
         self._due: list[set[tuple[int, int]]] = [set() for _ in ends]

@@ -1,19 +1,21 @@
 """A core of a box: it owns some keys, receives and adds them, changes their weights, and sends these back.
 
-A core is one process with one thread, and shares nothing with others (PHub thesis, section 3.4). It has room for a key
-of each worker, for the sum of each of its keys, and for their weights.
+A core is one process with one thread, and shares nothing with others (PHub thesis, section 3.4), unless keys come in by
+worker (:mod:`.memory`). It has room for a key of each worker, for the sum of each of its keys, and for their weights.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.kinds.phub.exchange import CAME, GO, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.exchange import CAME, CHANGED, GO, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving.exchange import Floats, Holder
 from testbed.workloads.sync.connection import Connection
@@ -25,30 +27,41 @@ Held = Mapping[int, tuple[Floats, Callable[[Floats], None]]]
 """By key, what workers get, and the function by which a sum changes it."""
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Ends of a core's connections: with its workers, by rank, with the manager, and with cores that own the same
+    keys; ``name`` is the core's."""
+
+    name: str
+    workers: Sequence[End]
+    manager: End
+    mates: Sequence[End] = ()
+
+
 class Core(Holder, Keyed):
     """A core: serves all iterations of one job."""
 
     def __init__(
-        self, name: str, ends: Sequence[End], plan: Plan, held: Held, iterations: int, sketch: PartSketch | None
+        self, ends: Ends, plan: Plan, held: Held, memory: Memory, iterations: int, sketch: PartSketch | None
     ) -> None:
-        """Set up; ``ends`` are those of connections with the workers, by rank, and last with the manager. ``sketch``
-        takes the sums of all keys; None where nobody compares them."""
-        super().__init__(name, ends)
+        """Set up with room for what comes; ``memory`` has the sums of the keys that are ``held``. ``sketch`` takes all
+        sums that this core completes; None where nobody compares them."""
+        super().__init__(ends.name, [*ends.workers, ends.manager, *ends.mates])
         self._plan, self._held, self._iterations, self._sketch = plan, held, iterations, sketch
-        self._world = len(ends) - 1
+        self._memory, self._world = memory, len(ends.workers)
         self._children, self._parents = range(self._world), [self._world]
+        self._mates = range(self._world + 1, self._world + 1 + len(ends.mates))
         longest = max((len(values) for values, _ in held.values()), default=0)
         self._rooms = [np.empty(longest, np.float32) for _ in range(self._world)]
-        self._sums = {key: np.zeros_like(values) for key, (values, _) in held.items()}
         self._have: dict[int, set[int]] = {key: set() for key in held}
-        """By key, the ranks whose gradients are in its sum."""
+        """By key, the workers of this core whose gradients are in its sum."""
         self._asked: dict[int, set[int]] = {key: set() for key in held}
-        """By key, the ranks that wait for its value."""
+        """By key, the workers that wait for its value."""
         self._done = dict.fromkeys(held, 0)
         """By key, how many sums have changed it."""
         self._left = len(held) * iterations
         self._unread = [set(held) for _ in range(self._world)]
-        """By rank, the keys whose last values it has not got."""
+        """By worker, the keys whose last values it has not got."""
         layers = Counter(plan.keys[key].layer for key in held)
         self._layers = {layer: [key for key in held if plan.keys[key].layer == layer] for layer in layers}
         self._missing_of = dict(layers)
@@ -69,7 +82,9 @@ class Core(Holder, Keyed):
         rank = connection.node
         if kind == GO and rank == self._world and self._missing_of.get(number) == 0:
             return None
-        if kind not in (PUSH, PUSH_PULL, PULL) or rank == self._world:
+        if kind == CHANGED and rank in self._mates and number in self._held:
+            return None
+        if kind not in (PUSH, PUSH_PULL, PULL) or rank >= self._world:
             raise self._wrong(connection, kind, number)
         if number not in self._held:
             raise WorkerError(f"{connection.name} sent key {number}, which {self._name} does not have", fix=self._fix)
@@ -83,32 +98,26 @@ class Core(Holder, Keyed):
             )
         if iteration == self._iterations:
             raise self._wrong(connection, kind, number)
-        return self._rooms[rank][: len(self._sums[number])]
+        return self._rooms[rank][: len(self._held[number][0])]
 
     def _came(self, connection: Connection, kind: int, number: int) -> None:
         rank = connection.node
         if kind == GO:
             self._missing_of[number] = len(self._layers[number])
             self._change(self._layers[number])
+        elif kind == CHANGED:
+            self._hand_out(number)
         elif kind == PULL:
             self._pull(rank, number)
         else:
-            self._add(rank, number)
+            self._have[number].add(rank)
+            is_whole = self._memory.add(number, self._rooms[rank][: len(self._held[number][0])])
             if kind == PUSH:
                 self._say(rank, KEPT, number)
             else:
                 self._asked[number].add(rank)
-            if len(self._have[number]) == self._world:
+            if is_whole:
                 self._complete(number)
-
-    def _add(self, rank: int, key: int) -> None:
-        total = self._sums[key]
-        came = self._rooms[rank][: len(total)]
-        if self._have[key]:
-            np.add(total, came, out=total)
-        else:
-            np.copyto(total, came)
-        self._have[key].add(rank)
 
     def _pull(self, rank: int, key: int) -> None:
         """Send a value: now, or when the sum that the worker's last push is part of has changed it."""
@@ -128,20 +137,26 @@ class Core(Holder, Keyed):
             self._say(self._world, CAME, layer)
 
     def _change(self, keys: Sequence[int]) -> None:
-        """Change the values of keys by their sums, and send them to all that wait."""
+        """Change the values of keys by their sums, and have them sent to all that wait."""
         for key in keys:
-            self._held[key][1](self._sums[key])
+            self._held[key][1](self._memory.sums[key])
         for key in keys:
-            self._done[key] += 1
-            self._left -= 1
-            # All workers have what was sent before, or they would not have pushed this key again.
-            for rank in sorted(self._asked[key]):
-                self._give(rank, key, self._held[key][0])
-            self._asked[key].clear()
-            self._have[key].clear()
-            if self._sketch is not None:
-                self._sketch.add(self._plan.keys[key].span[0], self._sums[key])
-        # Keys of an iteration are all done before one of the next is.
+            if self._sketch is not None:  # before others may add to this sum again
+                self._sketch.add(self._plan.keys[key].span[0], self._memory.sums[key])
+            for mate in self._mates:
+                self._say(mate, CHANGED, key)
+            self._hand_out(key)
+
+    def _hand_out(self, key: int) -> None:
+        """Send a key's new value to this core's workers that wait for it. They have what was sent before, or they would
+        not have pushed this key again."""
+        self._done[key] += 1
+        self._left -= 1
+        for rank in sorted(self._asked[key]):
+            self._give(rank, key, self._held[key][0])
+        self._asked[key].clear()
+        self._have[key].clear()
+        # A worker has all values of an iteration before it pushes a key in the next.
         if self._sketch is not None and self._left % len(self._held) == 0:
             self._sketched.append((self._iterations - 1 - self._left // len(self._held), self._sketch.take()))
 
@@ -161,8 +176,8 @@ class Core(Holder, Keyed):
         stuck = [connection.name for connection in self._stuck()]
         if stuck:
             return f"for {', '.join(stuck)} to take what is theirs"
-        silent = self._missing(self._children)
+        silent = self._missing([*self._children, *self._parents])
         if not silent:
             key = min(self._done, key=lambda key: (self._done[key], -len(self._have[key]), key))
-            silent = [rank for rank in range(self._world) if rank not in self._have[key]]
+            silent = [rank for rank in range(self._world) if rank not in self._have[key]] or [*self._mates]
         return f"for {', '.join(self._by_node[at].name for at in silent)}"

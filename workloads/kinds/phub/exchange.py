@@ -24,9 +24,10 @@ from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.tcp_info import Sent
 
-PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO = range(FLOATS + 1, FLOATS + 8)
+PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED = range(FLOATS + 1, FLOATS + 9)
 """Further kinds of messages. Floats follow the header of the first two and of ``VALUE``. ``KEPT``: a core has what was
-pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have."""
+pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores that own a key together
+has taken the step."""
 CALLED = {
     PUSH: "a push of key",
     PUSH_PULL: "a push of key",
@@ -35,6 +36,7 @@ CALLED = {
     KEPT: "word that it has key",
     CAME: "word that it has layer",
     GO: "word to go on with layer",
+    CHANGED: "word of the step for key",
 }
 _CREDENTIALS = struct.Struct("3i")
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from bisect import bisect_left
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from testbed.base.errors import TrialTimeoutError
 from testbed.workloads import tasks
 from testbed.workloads.job import Training, WorkerJob
 from testbed.workloads.kinds.phub import api
 from testbed.workloads.kinds.phub.access import Handle
 from testbed.workloads.kinds.phub.client import Client
-from testbed.workloads.kinds.phub.core import Core
+from testbed.workloads.kinds.phub.core import Core, Ends
 from testbed.workloads.kinds.phub.exchange import End, meet
 from testbed.workloads.kinds.phub.manager import Manager
+from testbed.workloads.kinds.phub.memory import Memory, shared
 from testbed.workloads.kinds.phub.plan import Plan
 
 if TYPE_CHECKING:
@@ -74,15 +78,40 @@ def _worker(job: WorkerJob, plan: Plan, part: Participant, ends: dict[str, End],
 def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
     deadline = time.monotonic() + job.start_timeout_s
     handle = Handle.read(ends[plan.manager].sock, plan.manager, deadline)
-    workers = [ends[plan.nodes[node]] for node in plan.workers]
+    workers = [ends[name] for name in (plan.nodes[node] for node in plan.workers) if name in ends]
     for end in workers:
         handle.check(Handle.read(end.sock, end.name, deadline), end.name)
-    place = plan.cores_at[job.name]
-    mine = [number for number, owner in enumerate(plan.places) if owner == place]
-    held = dict(zip(mine, tasks.stepped(job, [plan.keys[number].span for number in mine]), strict=True))
+    place, mates = plan.cores_at[job.name], [ends[name] for name in plan.mates(job.name)]
+    first = replace(place, nic=0) if mates else place
+    spans = {number: plan.keys[number].span for number, owner in enumerate(plan.places) if owner == first}
+    floats = {number: stop - start for number, (start, stop) in spans.items()}
+    descriptor = _together(floats, place == first, mates, deadline) if mates else None
+    memory = Memory(floats, len(plan.workers), descriptor)
+    held = dict(zip(spans, tasks.stepped(job, [*spans.values()], memory.room), strict=True))
     sketch = None
     if isinstance(job.training, Training):
         from testbed.workloads.learning.sketch import PartSketch  # which imports PyTorch
 
         sketch = PartSketch(job.buckets)
-    return Core(job.name, [*workers, ends[plan.manager]], plan, held, job.training.iterations, sketch)
+    joined = Ends(job.name, workers, ends[plan.manager], mates)
+    return Core(joined, plan, held, memory, job.training.iterations, sketch)
+
+
+def _together(floats: dict[int, int], is_first: bool, mates: list[End], deadline: float) -> int:
+    """Return the descriptor of memory that a core shares with its mates: the first one makes it.
+
+    Raises:
+        TrialTimeoutError: the first one did not.
+    """
+    if is_first:
+        descriptor = shared(floats)
+        for end in mates:
+            socket.send_fds(end.sock, [b"+"], [descriptor])
+        return descriptor
+    end = mates[0]
+    end.sock.settimeout(max(0.001, deadline - time.monotonic()))
+    try:
+        _, (descriptor,), _, _ = socket.recv_fds(end.sock, 1, 1)
+    except (OSError, ValueError) as error:
+        raise TrialTimeoutError(f"{end.name} gave no memory", fix=f"see why {end.name} ended") from error
+    return descriptor

@@ -64,8 +64,10 @@ class Plan:
 
     @cached_property
     def places(self) -> list[Place]:
-        """The place of each key's core."""
-        return spread(self.keys, (len(self.boxes), self.nics, self.cores))
+        """The place of each key's core. With affinity to workers, cores with one number at all NICs of a box own a key
+        together, and this is the place of the first."""
+        nics = 1 if self.affinity == "worker" else self.nics
+        return spread(self.keys, (len(self.boxes), nics, self.cores))
 
     @cached_property
     def largest_layer(self) -> int:
@@ -78,6 +80,10 @@ class Plan:
     def nic_of(self, worker: int, place: Place) -> int:
         """Return the number of the NIC that a worker's keys for a core pass."""
         return worker % self.nics if self.affinity == "worker" else place.nic
+
+    def core_for(self, worker: int, place: Place) -> Place:
+        """Return the place of the core that a worker sends keys of this place."""
+        return Place(place.box, self.nic_of(worker, place), place.core)
 
     def moved(self, gradient_bytes: float) -> Mapping[tuple[int, int, int], float]:
         """Return the bytes that each worker sends each box over each connection (worker, box, connection); as many come
@@ -108,13 +114,26 @@ class Plan:
         """Name of the process that gives access, on the last box."""
         return f"{self.nodes[self.boxes[-1]]}.manager"
 
+    def mates(self, core: str) -> list[str]:
+        """List the other cores that own the same keys as a core: with affinity to workers, those with its number at the
+        box's other NICs."""
+        at = self.cores_at[core]
+        alike = [name for name, place in self.cores_at.items() if (place.box, place.core) == (at.box, at.core)]
+        return [name for name in alike if name != core] if self.affinity == "worker" else []
+
     def meetings(self) -> list[tuple[str, str]]:
-        """List each two processes that are connected: each worker and core, each core and the manager, and rank 0 with
-        the manager and with all other workers."""
+        """List each two processes that are connected: workers and cores that send each other keys, cores that own keys
+        together, each core and the manager, and rank 0 with the manager and with all other workers."""
         names = [self.nodes[node] for node in self.workers]
-        served = [(worker, core) for core in self.cores_at for worker in names]
+        served = [
+            (self.nodes[worker], core)
+            for core, place in self.cores_at.items()
+            for worker in self.workers
+            if self.nic_of(worker, place) == place.nic
+        ]
         managed = [(core, self.manager) for core in self.cores_at]
-        return [*served, *managed, (names[0], self.manager), *((names[0], other) for other in names[1:])]
+        mates = [(core, mate) for core in self.cores_at for mate in self.mates(core) if core < mate]
+        return [*served, *managed, *mates, (names[0], self.manager), *((names[0], other) for other in names[1:])]
 
     def processes(self) -> list[Process]:
         """Return the workers by rank, then the cores, then the manager. Those on different nodes are connected over the

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Aggregation, Plan
+from testbed.workloads.kinds.phub.plan import Affinity, Aggregation, Plan
 
 
 def pbox(
@@ -15,6 +15,7 @@ def pbox(
     tensor_sizes: Sequence[int],
     *,
     colocated: bool = False,
+    affinity: Affinity = "key",
     aggregation: Aggregation = "tall",
     cores: int = 1,
     key_bytes: int = 32768,
@@ -24,8 +25,9 @@ def pbox(
     The last host is the box. On ``star(server_nics=N,routing=every_nic)`` each of its NICs has ``cores`` cores, single
     processes that share nothing. Each layer is cut at ``key_bytes``, a multiple of 4, and each key belongs to one core:
     the largest goes first to the NIC with the least so far, and there to a core. ``key_bytes=0`` makes one key for each
-    NIC. A key passes the NIC of its core. With ``colocated=true`` each worker has a core beside it, and no host only
-    serves (PShard).
+    NIC. A key passes the NIC of its core. With ``affinity=worker`` all keys of host h pass NIC h modulo N: cores of all
+    NICs add to a key in shared memory, and the one that adds last takes the step. With ``colocated=true`` each worker
+    has a core beside it, and no host only serves (PShard).
 
     With ``aggregation=tall`` a core changes the weights of a key once it has come from all workers, and sends them back
     at once. With ``wide`` a layer waits until all of it has come from all workers; then all cores change it, one layer
@@ -35,6 +37,10 @@ def pbox(
     """
     hosts = topology.host_count
     _check(topology, tensor_sizes, cores, key_bytes)
+    if affinity == "worker" and (colocated or aggregation == "wide"):
+        other = "colocated=true" if colocated else "aggregation=wide"
+        why = "has one NIC for all keys" if colocated else "waits for layers, and its NICs do not share keys then"
+        raise SchemeError(f"scheme pbox(affinity=worker,{other}) {why}", fix=f"leave out affinity, or {other}")
     workers = tuple(range(hosts if colocated else hosts - 1))
     return Plan(
         "",
@@ -45,6 +51,7 @@ def pbox(
         tuple(tensor_sizes),
         key_bytes=key_bytes,
         cores=cores,
+        affinity=affinity,
         aggregation=aggregation,
     )
 

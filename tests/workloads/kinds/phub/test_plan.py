@@ -55,8 +55,8 @@ def test_without_a_size_there_is_a_key_for_each_nic() -> None:
 def test_what_a_nic_carries_depends_on_affinity(topology: Networks, affinity: str, most: float) -> None:
     """8 workers and 5 NICs: by key each NIC has 8/5 gradients, by worker one has those of two workers (6.1.5)."""
     network = topology("star(hosts=9,server_nics=5,routing=every_nic)")
-    made = Plan("", pbox(network, MODEL).nodes, tuple(range(8)), (8,), 5, tuple(MODEL), affinity=affinity)  # type: ignore[arg-type]
-    assert cost(made, network, 1.0).link_bytes.max() == pytest.approx(most)
+    made = build_plan(f"pbox(affinity={affinity})", network, MODEL)
+    assert kinds.cost(made, network, 1.0).link_bytes.max() == pytest.approx(most)
 
 
 def test_with_one_nic_bytes_are_those_of_a_parameter_server(topology: Networks) -> None:

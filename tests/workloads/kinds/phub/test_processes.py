@@ -88,6 +88,8 @@ def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
     [
         ("pbox(key_bytes=2048)", "star(hosts=4)"),
         ("pbox(key_bytes=2048,cores=2,aggregation=wide)", "star(hosts=3,server_nics=2,routing=every_nic)"),
+        ("pbox(key_bytes=2048,affinity=worker)", "star(hosts=5,server_nics=3,routing=every_nic)"),
+        ("pbox(key_bytes=2048,affinity=worker,cores=2)", "star(hosts=3,server_nics=3,routing=every_nic)"),
         ("pbox(key_bytes=0)", "star(hosts=4,server_nics=3,routing=every_nic)"),
         ("pbox(key_bytes=2048,colocated=true)", "star(hosts=3)"),
     ],

@@ -18,9 +18,10 @@ from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
 from testbed.workloads.kinds.phub import api
 from testbed.workloads.kinds.phub.access import NONCE_BYTES, Handle
 from testbed.workloads.kinds.phub.client import Client
-from testbed.workloads.kinds.phub.core import Core
+from testbed.workloads.kinds.phub.core import Core, Ends
 from testbed.workloads.kinds.phub.exchange import PUSH_PULL, VALUE, End
 from testbed.workloads.kinds.phub.manager import Manager
+from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.connection import HEADER_BYTES
 
@@ -59,10 +60,12 @@ class Box:
     def _core(self, name: str, names: list[str], iterations: int) -> Core:
         place = self.plan.cores_at[name]
         mine = [number for number, at in enumerate(self.plan.places) if at == place]
-        values = {number: np.zeros(self.plan.keys[number].floats, np.float32) for number in mine}
+        floats = {number: self.plan.keys[number].floats for number in mine}
+        memory, ends = Memory(floats, WORLD), self._ends[name]
+        values = {number: memory.room(count) for number, count in floats.items()}
         held = {number: (each, partial(np.add, each, out=each)) for number, each in values.items()}
-        ends = self._ends[name]
-        return Core(name, [*(ends[one] for one in names), ends[self.plan.manager]], self.plan, held, iterations, None)
+        met = Ends(name, [ends[one] for one in names], ends[self.plan.manager])
+        return Core(met, self.plan, held, memory, iterations, None)
 
 
 @contextmanager
