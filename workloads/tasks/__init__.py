@@ -76,11 +76,15 @@ class Expecting(Protocol):
 class Stepping(Protocol):
     """Interface of a task whose weights a server can change by sums of all workers' gradients."""
 
+    SKETCHED: bool
+    """Whether workers sketch their gradients, so that sketches of sums are compared with theirs."""
+
     def stepped(
         self, job: WorkerJob, spans: Sequence[Span], room: Room
     ) -> list[tuple[Floats, Callable[[Floats], None]]]:
         """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all
-        workers' gradients changes them. All that a step changes is in ``room``."""
+        workers' gradients changes them: weights, or where there are none, the sum itself. All that a step changes is in
+        ``room``."""
 
 
 class JudgedModule(TaskModule, Protocol):
@@ -149,14 +153,13 @@ def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[
     return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))
 
 
-def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[Stepped]:
-    """Make, for each of these spans, the values that workers get of it, and the function by which a sum of all workers'
-    gradients changes them: weights, or where there are none, the sum itself. All that a step changes is in ``room``.
+def stepping(task: Task) -> Stepping:
+    """Return the task's module, if servers can take its steps.
 
     Raises:
-        SpecError: the task cannot say.
+        SpecError: they cannot.
     """
-    found: Any = module(job.training.kind)
+    found: Any = module(task.kind)
     if not isinstance(found, Stepping):
-        raise SpecError(f"a server takes no steps for a workload of kind {job.training.kind}", fix="use ps")
-    return found.stepped(job, spans, room)
+        raise SpecError(f"a server takes no steps for a workload of kind {task.kind}", fix="use ps")
+    return found

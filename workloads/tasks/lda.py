@@ -19,6 +19,7 @@ from testbed.workloads.tasks.base import Floats, Room
 from testbed.workloads.tasks.learner import Learner
 
 TASK = TopicModel
+SKETCHED = False
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Sampler:  # noqa: ARG001 - a change is the same for all kinds

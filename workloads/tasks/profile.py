@@ -20,6 +20,7 @@ from testbed.workloads.sync.session import Session
 from testbed.workloads.tasks.base import Floats, Notes, Participant, Release, Room
 
 TASK = Replay
+SKETCHED = False
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Replayer:

@@ -26,8 +26,8 @@ from testbed.workloads.sync.tcp_info import Sent
 
 PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED = range(FLOATS + 1, FLOATS + 9)
 """Further kinds of messages. Floats follow the header of the first two and of ``VALUE``. ``KEPT``: a core has what was
-pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores that own a key together
-has taken the step."""
+pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores that own a key
+together has taken the step."""
 CALLED = {
     PUSH: "a push of key",
     PUSH_PULL: "a push of key",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from testbed.base.errors import TrialTimeoutError
 from testbed.workloads import tasks
-from testbed.workloads.job import Training, WorkerJob
+from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub import api
 from testbed.workloads.kinds.phub.access import Handle
 from testbed.workloads.kinds.phub.client import Client
@@ -87,9 +87,10 @@ def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
     floats = {number: stop - start for number, (start, stop) in spans.items()}
     descriptor = _together(floats, place == first, mates, deadline) if mates else None
     memory = Memory(floats, len(plan.workers), descriptor)
-    held = dict(zip(spans, tasks.stepped(job, [*spans.values()], memory.room), strict=True))
+    task = tasks.stepping(job.training)
+    held = dict(zip(spans, task.stepped(job, [*spans.values()], memory.room), strict=True))
     sketch = None
-    if isinstance(job.training, Training):
+    if task.SKETCHED:
         from testbed.workloads.learning.sketch import PartSketch  # which imports PyTorch
 
         sketch = PartSketch(job.buckets)

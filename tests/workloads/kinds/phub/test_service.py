@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from socket import socketpair
+from queue import SimpleQueue
+from socket import socket, socketpair
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,10 @@ def gradient_of(rank: int, iteration: int) -> np.ndarray:
 class Box:
     """A box in threads of this process, and its workers' clients."""
 
-    def __init__(self, made: Plan, iterations: int) -> None:
+    def __init__(self, made: Plan, iterations: int, pair: Callable[[], tuple[socket, socket]] = socketpair) -> None:
         ends: dict[str, dict[str, End]] = {one.name: {} for one in made.processes()}
         for one, other in made.meetings():
-            a, b = socketpair()
+            a, b = pair()
             ends[one][other], ends[other][one] = End(other, WORLD, a), End(one, 0, b)
         self.plan, self._ends, names = made, ends, [made.nodes[node] for node in made.workers]
         self.weights = [np.zeros(sum(FLOATS), np.float32) for _ in names]
@@ -69,9 +70,11 @@ class Box:
 
 
 @contextmanager
-def serving(made: Plan, iterations: int = 1) -> Iterator[tuple[Box, list[Future[Any]]]]:
+def serving(
+    made: Plan, iterations: int = 1, pair: Callable[[], tuple[socket, socket]] = socketpair
+) -> Iterator[tuple[Box, list[Future[Any]]]]:
     """Serve in threads; workers are the caller's."""
-    box = Box(made, iterations)
+    box = Box(made, iterations, pair)
 
     def serve(process: Core | Manager) -> None:
         with process:
@@ -224,3 +227,61 @@ def test_whoever_says_no_handle_is_not_waited_for_without_an_end() -> None:
     a.close()
     with pytest.raises(NeighbourError, match="lost the connection to h0"):
         Handle.read(b, "h0", time.monotonic() + 1)
+
+
+class Late:
+    """Both ways of a connection whose bytes come so much later."""
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+
+    def ends(self) -> tuple[socket, socket]:
+        (a, inner_a), (b, inner_b) = socketpair(), socketpair()
+        for source, target in ((inner_a, inner_b), (inner_b, inner_a)):
+            passing: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+            threading.Thread(target=self._read, args=(source, passing), daemon=True).start()
+            threading.Thread(target=self._write, args=(target, passing), daemon=True).start()
+        return a, b
+
+    def _read(self, source: socket, passing: SimpleQueue[tuple[float, bytes]]) -> None:
+        while got := _received(source):
+            passing.put((time.monotonic() + self._delay_s, got))
+        passing.put((0.0, b""))
+
+    def _write(self, target: socket, passing: SimpleQueue[tuple[float, bytes]]) -> None:
+        while (told := passing.get())[1]:
+            time.sleep(max(0.0, told[0] - time.monotonic()))
+            with suppress(OSError):
+                target.sendall(told[1])
+        target.close()
+
+
+def _received(source: socket) -> bytes:
+    try:
+        return source.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def test_a_push_and_then_a_pull_take_a_round_trip_more_than_both_at_once() -> None:
+    """5 ms a link, so 10 ms to the box, and 20 ms there and back."""
+    made, fused_s, apart_s = plan(nics=1), [], []
+
+    def act(_: int, client: Client) -> None:
+        keys = range(len(made.keys))
+        for _repeat in range(3):
+            together.wait()
+            begun_s = time.monotonic()
+            api.push_pull(client, keys, timeout_s=5)
+            fused_s.append(time.monotonic() - begun_s)
+            together.wait()
+            begun_s = time.monotonic()
+            api.push(client, keys, timeout_s=5)
+            api.pull(client, keys, timeout_s=5)
+            apart_s.append(time.monotonic() - begun_s)
+
+    together = threading.Barrier(WORLD)
+    with serving(made, 6, Late(0.01).ends) as (box, _):
+        all_do(box, act)
+    assert min(fused_s) >= 0.02
+    assert 0.019 <= min(apart_s) - min(fused_s) < 0.04
