@@ -45,6 +45,7 @@ arms:
   - {label: PS, topology: "star(hosts=5,server_nics=4,routing=every_nic)", scheme: ps(colocated=false)}
   - {label: sharded PS, topology: star(hosts=4), scheme: ps}
 repeats: 2
+quiet: 0 s
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def expect(works: Collection[Task]) -> None:
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
     """Make the weights of a server, and a step of SGD on them."""
-    (found,) = stepped(job, [span], partial(np.zeros, dtype=np.float32))
+    (found,) = stepped(job, [span], lambda count: np.zeros(count, np.float32))
     return found
 
 
