@@ -26,7 +26,7 @@ def pbox(
     """PBox: a parameter server of many cores, which add, take the step, and send weights back, key by key.
 
     The last host is the box; with ``boxes=rack`` that of each rack, and keys go to boxes first (sharded servers). On
-    ``star(server_nics=N,routing=every_nic)`` each NIC of a box has ``cores`` cores, single processes that share nothing.
+    ``star(server_nics=N,routing=every_nic)`` each NIC of a box has ``cores`` cores, processes that share nothing.
     Each layer is cut at ``key_bytes``, a multiple of 4, and each key belongs to one core: the largest goes first to the
     NIC with the least so far, and there to a core. ``key_bytes=0`` makes one key for each NIC. A key passes the NIC of
     its core. With ``affinity=worker`` all keys of host h pass NIC h modulo N: cores of all NICs add to a key in shared
