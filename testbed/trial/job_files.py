@@ -211,8 +211,8 @@ def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[P
     for name in process.meets:
         other = job.members.get(name) or job.members[of_job(job.name, name)]  # one that jobs share
         count = len(addresses.topology.connections(process.node, other.node))
-        only = {end.connection for end in (process, other)} - {None}
-        for connection in only or range(count):
+        only = [each.connection for each in (process, other) if each.connection is not None]
+        for connection in [min(only)] if only else range(count):
             end = peer(addresses, process.node, other.node, ports.of(process, other), connection)
             yield replace(end, process=other.name)
 

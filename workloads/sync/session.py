@@ -35,6 +35,11 @@ class Session(ABC):
     mover: str | None = None
 
     @property
+    def checks_sums(self) -> bool:
+        """Whether sums, here or elsewhere, are compared with the workers' gradients."""
+        return self.leaves_sums
+
+    @property
     @abstractmethod
     def congestion_control(self) -> str:
         """The congestion control of TCP; empty where it is not known."""

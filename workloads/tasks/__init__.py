@@ -45,10 +45,6 @@ class Together(Protocol):
         """Take the step of :func:`testbed.workloads.learning.training.descend_together`."""
 
 
-Stepped = tuple[Floats, Callable[[Floats], None]]
-"""Values that workers get, and the function by which a sum of all workers' gradients changes them."""
-
-
 class TaskModule(Protocol):
     """Interface of a module of this package."""
 

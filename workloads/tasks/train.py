@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ TASK = Training
 SKETCHED = True
 
 
-def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
     """Make a worker with a replica of the model."""
-    return Trainer(job, rank, sketched=kind.sums_together)
+    return Trainer(job, rank)
 
 
 def expect(works: Collection[Task]) -> None:
@@ -35,7 +34,7 @@ def expect(works: Collection[Task]) -> None:
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
     """Make the weights of a server, and a step of SGD on them."""
-    (found,) = stepped(job, [span], partial(np.zeros, dtype=np.float32))
+    (found,) = stepped(job, [span], lambda count: np.zeros(count, np.float32))
     return found
 
 
@@ -87,10 +86,8 @@ def judged(
 class Trainer(Learner):
     """A worker that trains."""
 
-    def __init__(self, job: WorkerJob, rank: int, *, sketched: bool) -> None:
-        """Set up; ``sketched`` says that iterations have sums, which sketches of gradients are to check."""
+    def __init__(self, job: WorkerJob, rank: int) -> None:
         assert isinstance(job.training, Training)
-        self._sketched = sketched
         training.use_one_thread()
         device = accelerated.device_for(job.compute, rank)
         self._replica = accelerated.replica_on(device, job.training, job.buckets)
@@ -105,7 +102,7 @@ class Trainer(Learner):
         failover.catch_up(job, self._replica, completed, names)
 
     def onlooker(self, job: WorkerJob, session: Session) -> Onlooker:
-        return _Sketches(self, self._replica, sums=session.leaves_sums and job.rank == 0, wanted=self._sketched)
+        return _Sketches(self, self._replica, sums=session.leaves_sums and job.rank == 0, wanted=session.checks_sums)
 
     def newest(self) -> Floats:
         self._replica.fetch()

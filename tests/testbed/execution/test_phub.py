@@ -45,6 +45,9 @@ arms:
   - {label: PShard, topology: star(hosts=4), scheme: pbox(colocated=true)}
   - {label: by worker, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(affinity=worker)}
   - {label: NICs, topology: "star(hosts=4,server_nics=3,routing=every_nic)", scheme: pbox(key_bytes=0)}
+  - label: racks
+    topology: "spine_leaf(racks=2,hosts_per_rack=3,spines=1,server_nics=2,routing=every_nic)"
+    scheme: pbox(boxes=rack)
 retries: 0
 quiet: 0 s
 """
@@ -76,12 +79,12 @@ def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
         assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
 
 
-@pytest.mark.parametrize("node", ["h1", "h3"])
-def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
+@pytest.mark.parametrize(("node", "said"), [("h1", "worker on h1"), ("h3", "process h3.core0")])
+def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str, said: str) -> None:
     """A worker, and the box."""
     (arm,) = (line for line in PLAYED.splitlines() if "pbox}" in line and "PBox" in line)
     spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{kind: kill, nodes: {node}, at: 0.3 s}}]\narms:\n{arm}\n"
     spec = spec.replace("iterations: 4", "iterations: 40") + "retries: 0\nquiet: 0 s\n"
     (outcome,) = bench.run(spec, tmp_path)
     assert outcome.record["status"] == "failed"
-    assert f"on {node} was killed by SIGKILL" in outcome.record["error"]
+    assert f"the {said} was killed by SIGKILL" in outcome.record["error"]

@@ -624,6 +624,8 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "pbox_without_cores": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: pbox(cores=0)"),
     "pbox_colocated_by_worker": ("scheme: ring", "scheme: 'pbox(colocated=true,affinity=worker)'"),
     "pbox_wide_by_worker": ("scheme: ring", "scheme: 'pbox(aggregation=wide,affinity=worker)'"),
+    "pbox_of_one_rack": ("scheme: ring", "scheme: pbox(boxes=rack)"),
+    "pbox_of_racks_beside_workers": ("scheme: ring", "scheme: 'pbox(boxes=rack,colocated=true)'"),
     "pbox_of_one_host": ("star(hosts=5), scheme: ring", "star(hosts=1), scheme: pbox"),
     "pbox_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: pbox"),
     "pbox_overlap": (

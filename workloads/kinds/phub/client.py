@@ -28,6 +28,7 @@ class Client(Keyed):
     """
 
     leaves_sums = False
+    checks_sums = True
 
     def __init__(self, name: str, ends: Sequence[End], plan: Plan, gradient: Floats, weights: Floats) -> None:
         """Set up; ``ends`` are those of connections with its cores. Keys of ``gradient`` are

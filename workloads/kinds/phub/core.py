@@ -166,6 +166,8 @@ class Core(Holder, Keyed):
             self._unread[rank].discard(key)
 
     def _waits_for(self, connection: Connection) -> bool:
+        if connection.node in self._mates:
+            return False  # one that is done may have told all before another has
         if self.met[connection.node] < self._barriers:
             return True
         if connection.node == self._world:

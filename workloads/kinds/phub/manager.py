@@ -24,7 +24,10 @@ class Manager(Holder, Keyed):
         for key, place in zip(plan.keys, plan.places, strict=True):
             owners.setdefault(key.layer, set()).add(at[place])
         self._owners, self._came_to = owners, Counter[int]()
-        self._left = iterations * len(owners) if plan.aggregation == "wide" else 0
+        times = iterations if plan.aggregation == "wide" else 0
+        self._left = times * len(owners)
+        self._left_of = [times * sum(at in cores for cores in owners.values()) for at in range(len(ends))]
+        """By core, how many layers are still to come to it."""
 
     @property
     def _is_done(self) -> bool:
@@ -36,6 +39,7 @@ class Manager(Holder, Keyed):
         return None
 
     def _came(self, connection: Connection, kind: int, number: int) -> None:
+        self._left_of[connection.node] -= 1
         self._came_to[number] += 1
         if self._came_to[number] < len(self._owners[number]):
             return
@@ -45,7 +49,7 @@ class Manager(Holder, Keyed):
             self._say(at, GO, number)
 
     def _waits_for(self, connection: Connection) -> bool:
-        return bool(self._left) or self.met[connection.node] < self._barriers
+        return bool(self._left_of[connection.node]) or self.met[connection.node] < self._barriers
 
     def _awaited(self) -> str:
         return f"for {', '.join(connection.name for connection in self._connections)}"

@@ -162,4 +162,5 @@ class Plan:
 
 def from_fields(told: Mapping[str, Any]) -> Plan:
     """Rebuild a plan from its :meth:`Plan.fields` that were read from JSON."""
-    return Plan(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return Plan(**values)

@@ -97,6 +97,16 @@ def test_a_plan_comes_back_from_its_file(topology: Networks) -> None:
     assert from_fields(made.fields()).processes() == made.processes()
 
 
+def test_boxes_of_racks_share_the_keys_and_take_no_gradient(topology: Networks) -> None:
+    network = topology("spine_leaf(racks=2,hosts_per_rack=5,spines=1,server_nics=4,routing=every_nic)")
+    made = pbox(network, MODEL, boxes="rack")
+    assert (made.boxes, made.workers, made.nics) == ((4, 9), (0, 1, 2, 3, 5, 6, 7, 8), 4)
+    bytes_of = cost(made, network, 1.0).link_bytes
+    into = {link ^ 1: bytes_of[link ^ 1] for box in made.boxes for link in network.ports[box]}
+    assert all(count == pytest.approx(1.0) for count in into.values()), "8 workers, 8 NICs in all"
+    assert cost(made, network, 1.0).cross_rack_bytes == pytest.approx(8), "half of each gradient, there and back"
+
+
 def test_each_core_meets_all_workers_over_its_nic(topology: Networks) -> None:
     made = pbox(topology("star(hosts=3,server_nics=2,routing=every_nic)"), MODEL, cores=2)
     cores = [one for one in made.processes() if one.parts[0].role == "core"]

@@ -36,9 +36,9 @@ def jobs(made: Plan, expression: str, folder: Path) -> list[WorkerJob]:
     for name, process in processes.items():
         peers = []
         for other in map(processes.__getitem__, process.meets):
-            only = process.connection if process.connection is not None else other.connection
+            only = min((end.connection for end in (process, other) if end.connection is not None), default=0)
             local, remote = (
-                "127" + address.removeprefix("10") for address in addresses.flow(process.node, other.node, only or 0)
+                "127" + address.removeprefix("10") for address in addresses.flow(process.node, other.node, only)
             )
             port = numbers.of(process, other) - SYNC_PORT + first
             peers.append(Peer(other.node, local, remote, port, other.name))
@@ -90,6 +90,10 @@ def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
         ("pbox(key_bytes=2048,cores=2,aggregation=wide)", "star(hosts=3,server_nics=2,routing=every_nic)"),
         ("pbox(key_bytes=2048,affinity=worker)", "star(hosts=5,server_nics=3,routing=every_nic)"),
         ("pbox(key_bytes=2048,affinity=worker,cores=2)", "star(hosts=3,server_nics=3,routing=every_nic)"),
+        (
+            "pbox(key_bytes=2048,boxes=rack)",
+            "spine_leaf(racks=2,hosts_per_rack=3,spines=1,server_nics=2,routing=every_nic)",
+        ),
         ("pbox(key_bytes=0)", "star(hosts=4,server_nics=3,routing=every_nic)"),
         ("pbox(key_bytes=2048,colocated=true)", "star(hosts=3)"),
     ],

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from socket import socket, socketpair
@@ -48,8 +49,8 @@ class Box:
             a, b = pair()
             ends[one][other], ends[other][one] = End(other, WORLD, a), End(one, 0, b)
         self.plan, self._ends, names = made, ends, [made.nodes[node] for node in made.workers]
-        self.weights = [np.zeros(sum(FLOATS), np.float32) for _ in names]
-        self.gradients = [gradient_of(rank, 0) for rank in range(WORLD)]
+        self.weights = [np.zeros(sum(made.tensors), np.float32) for _ in names]
+        self.gradients = [gradient_of(rank, 0)[: sum(made.tensors)] for rank in range(WORLD)]
         mates = [[ends[name][core] for core in made.cores_at] for name in names]
         self.clients = [
             api.init_service(name, mates[rank], made, self.gradients[rank], self.weights[rank])
@@ -99,6 +100,22 @@ def all_do(box: Box, act: Callable[[int, Client], None]) -> None:
 
     with ThreadPoolExecutor(WORLD) as threads:
         list(threads.map(work, range(WORLD)))
+
+
+def test_a_core_without_keys_of_the_last_layers_may_end_before_others() -> None:
+    made = replace(plan(aggregation="wide", key_bytes=4000), tensors=(300, 200, 99))
+    assert len({place.nic for place in made.places}) == 2
+    with serving(made, iterations=2) as (box, served):
+
+        def train(_: int, client: Client) -> None:
+            for _iteration in range(2):
+                for key in range(3):
+                    api.push_pull(client, [key], timeout_s=5)
+                time.sleep(0.05)
+
+        all_do(box, train)
+        for one in served:
+            one.result(5)
 
 
 @pytest.mark.parametrize("aggregation", ["tall", "wide"])
