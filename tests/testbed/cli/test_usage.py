@@ -68,9 +68,9 @@ def test_help_has_no_types_of_python(testbed: CLI, command: str) -> None:
 
 
 def test_plan_takes_what_run_takes(testbed: CLI, spec_file: Path) -> None:
-    spec_file.write_text(PROFILE.replace("batch: 32", "batch: [8, 32]"))
+    spec_file.write_text(PROFILE.replace("batch: 32", "batch: [16, 32], compute: none"))
     every = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
-    for option, value in (("--point", "batch=8"), ("--only", every[0]["trial"])):
+    for option, value in (("--point", "batch=16"), ("--only", every[0]["trial"])):
         assert json.loads(testbed("plan", "spec.yaml", option, value, "--json").out)["trials"] == every[:1]
     assert len(every) == 2
     wrong = testbed("plan", "spec.yaml", "--arm", "PS")

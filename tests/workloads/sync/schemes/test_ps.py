@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
+from testbed.workloads.longest_first import longest_first
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.schemes import build
-from testbed.workloads.longest_first import longest_first
 from testbed.workloads.sync.schemes.ps import ps
 from testbed.workloads.sync.verify import verify
 
