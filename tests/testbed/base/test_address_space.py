@@ -55,7 +55,7 @@ def test_memory_that_ends_while_a_command_runs(
     fails: Callable[[], None], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["testbed", "schemes"])
-    monkeypatch.setattr(cli, "app", lambda prog_name: fails())  # noqa: ARG005
+    monkeypatch.setattr(cli, "app", lambda **_: fails())
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == exits.BAD_SPEC_OR_USAGE

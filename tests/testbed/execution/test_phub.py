@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,12 +80,12 @@ def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
         assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
 
 
-@pytest.mark.parametrize(("node", "said"), [("h1", "worker on h1"), ("h3", "process h3.core0")])
+@pytest.mark.parametrize(("node", "said"), [("h1", "worker on h1"), ("h3", r"process h3\.(core\d|manager)")])
 def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str, said: str) -> None:
-    """A worker, and the box."""
+    """A worker, and the box, whose processes end at once: whichever is seen first is named."""
     (arm,) = (line for line in PLAYED.splitlines() if "pbox}" in line and "PBox" in line)
     spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{kind: kill, nodes: {node}, at: 0.3 s}}]\narms:\n{arm}\n"
     spec = spec.replace("iterations: 4", "iterations: 40") + "retries: 0\nquiet: 0 s\n"
     (outcome,) = bench.run(spec, tmp_path)
     assert outcome.record["status"] == "failed"
-    assert f"the {said} was killed by SIGKILL" in outcome.record["error"]
+    assert re.search(f"the {said} was killed by SIGKILL", outcome.record["error"])
