@@ -7,10 +7,7 @@ this host alone, as workers and daemons of MLfabric are.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import socket
-import struct
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,6 +16,7 @@ from dataclasses import dataclass
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.serving import near
 from testbed.workloads.serving.exchange import FLOATS, Exchange, Floats
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
@@ -38,7 +36,6 @@ CALLED = {
     GO: "word to go on with layer",
     CHANGED: "word of the step for key",
 }
-_CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ def meet(job: WorkerJob, plan: Plan) -> dict[str, End]:
 
 
 def _address(job: WorkerJob, one: str, other: str) -> bytes:
-    return b"\0testbed." + hashlib.sha256(f"{job.forest} {one} {other}".encode()).hexdigest()[:32].encode()
+    return near.address(f"{job.forest} {one} {other}")
 
 
 def _listen(job: WorkerJob, one: str) -> socket.socket:
@@ -160,17 +157,8 @@ def _listen(job: WorkerJob, one: str) -> socket.socket:
 
 
 def _dial(job: WorkerJob, other: str, deadline: float) -> socket.socket:
-    def connect() -> socket.socket:
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            sock.connect(_address(job, job.name, other))
-        except OSError:
-            sock.close()
-            raise
-        return sock
-
     try:
-        return transport.dial(connect, deadline)
+        return transport.dial(lambda: near.connect(_address(job, job.name, other)), deadline)
     except OSError as error:
         raise TrialTimeoutError(
             f"{other} did not come to {job.name}", fix=f"see why the process {other} ended"
@@ -185,7 +173,6 @@ def _accept(listener: socket.socket, one: str, deadline: float) -> socket.socket
             sock, _ = listener.accept()
         except TimeoutError as error:
             raise TrialTimeoutError(f"{one} did not come", fix=f"see why the process {one} ended") from error
-        said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if _CREDENTIALS.unpack(said)[1] == os.getuid():
+        if near.has_same_user(sock):
             return sock
         sock.close()

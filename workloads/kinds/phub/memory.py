@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import mmap
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
 
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
+from testbed.workloads.serving import near
 from testbed.workloads.serving.exchange import Floats
 
 _ARRAYS = 3
@@ -74,9 +74,5 @@ def size(floats: Mapping[int, int]) -> int:
 
 
 def shared(floats: Mapping[int, int]) -> int:
-    """Make memory that has no name, and return its descriptor. The kernel frees it with the last process that has
-    it."""
-    descriptor = os.memfd_create("phub", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, size(floats))
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return descriptor
+    """Make memory for keys of so many floats, to be shared, and return its descriptor."""
+    return near.memory("phub", size(floats))

@@ -7,12 +7,9 @@ others may use it, too, only a process of the same user is accepted.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import mmap
 import os
 import socket
-import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
+from testbed.workloads.serving import near
 from testbed.workloads.sync.transport import dial
 
 Floats = NDArray[np.float32]
 _FLOAT_BYTES = 4
 _HELLO = b"fabric"
-_CREDENTIALS = struct.Struct("3i")
-"""Process, user and group (``struct ucred``)."""
 
 
 class Memory:
@@ -65,10 +61,7 @@ class Memory:
                 f"weights and an update of {floats:,} floats take {needed:,} bytes, and this machine has {there:,}",
                 fix="give fewer floats, or another machine",
             )
-        descriptor = os.memfd_create("fabric", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(descriptor, needed)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return cls(descriptor, floats)
+        return cls(near.memory("fabric", needed), floats)
 
     @property
     def descriptor(self) -> int:
@@ -81,7 +74,7 @@ class Memory:
 
 def place(forest: str, node: int) -> bytes:
     """Return the address at which a node's daemon awaits its worker, of the trial whose plan lies at ``forest``."""
-    return b"\0testbed." + hashlib.sha256(f"{forest} {node}".encode()).hexdigest()[:32].encode()
+    return near.address(f"{forest} {node}")
 
 
 def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.socket, Memory]:
@@ -112,8 +105,7 @@ def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.
 
 def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
     """Read the descriptor that a worker of the same user sends first; empty if another user connected."""
-    said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    if _CREDENTIALS.unpack(said)[1] != os.getuid():
+    if not near.has_same_user(sock):
         return []
     sock.settimeout(timeout_s)
     try:
@@ -134,21 +126,11 @@ def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.soc
         TrialTimeoutError: the daemon did not come.
     """
     try:
-        sock = dial(lambda: _connect(address), time.monotonic() + timeout_s)
+        sock = dial(lambda: near.connect(address), time.monotonic() + timeout_s)
     except OSError as error:
         raise TrialTimeoutError(
             f"the daemon did not come to its worker: {error.strerror}",
             fix="see why the daemon on this host ended",
         ) from error
     socket.send_fds(sock, [_HELLO], [memory.descriptor])
-    return sock
-
-
-def _connect(address: bytes) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX)
-    try:
-        sock.connect(address)
-    except OSError:
-        sock.close()
-        raise
     return sock
