@@ -240,12 +240,12 @@ def tcp_socket(congestion_control: str) -> socket.socket:
     return sock
 
 
-def _nic_with(address: str) -> str:
-    """Return the name of the interface with this address. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+def interface_of(address: str) -> str:
+    """Return the name of the interface that has an IPv4 address (netdevice(7)). Raises OSError if none has it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # it has no address
-                answer = fcntl.ioctl(asking, SIOCGIFADDR, struct.pack("40s", name.encode()))
+                answer = fcntl.ioctl(any_socket, SIOCGIFADDR, struct.pack("16s24x", name.encode()))
                 if socket.inet_ntoa(answer[20:24]) == address:
                     return name
     raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
@@ -256,7 +256,7 @@ def _bind(sock: socket.socket, place: Place, to_nic: bool) -> None:
     try:
         sock.bind(place)
         if to_nic:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _nic_with(place[0]).encode())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface_of(place[0]).encode())
     except OSError as error:
         sock.close()
         raise WorkerError(

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
-import socket
-import struct
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
+from testbed.workloads.sync import transport
 from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.session import Session
 
-_SIOCGIFADDR = 0x8915
 _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def interface_of(address: str) -> str:
-    """Return the name of the interface that has an IPv4 address (netdevice(7)).
+    """Return the name of the interface that has an IPv4 address.
 
     Raises:
         WorkerError: none has it.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for _, name in socket.if_nameindex():
-            request = struct.pack("16s24x", name.encode())
-            try:
-                answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
-            except OSError:
-                continue  # it has no address
-            if socket.inet_ntoa(answer[20:24]) == address:
-                return name
-    raise WorkerError(f"no interface here has the address {address}", fix="let the harness write the job again")
+    try:
+        return transport.interface_of(address)
+    except OSError as error:
+        raise WorkerError(
+            f"no interface here has the address {address}", fix="let the harness write the job again"
+        ) from error
 
 
 class LibrarySession(Session):
