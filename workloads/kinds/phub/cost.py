@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Floats
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.kinds.phub.plan import Plan, Way
 from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
 from testbed.workloads.sync.flows import Flows
+
+Moved = dict[Way, float]
+"""Bytes that workers send boxes, by connection; as many come back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,30 +48,44 @@ def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> BoxCost:
     Raises:
         TopologyError: a worker and a box have no route.
     """
-    along = cost_of_flows(_flows(plan.moved(gradient_bytes)), topology, rounds=2)
-    return BoxCost(**vars(along), back_bytes=_largest_piece(plan, topology, gradient_bytes))
+    pieces = _pieces(plan, gradient_bytes)
+    along = cost_of_flows(_flows(_added(pieces)), topology, rounds=2)
+    return BoxCost(**vars(along), back_bytes=_largest(pieces, topology))
 
 
-def _flows(moved: Mapping[tuple[int, int, int], float]) -> Flows:
+def _pieces(plan: Plan, gradient_bytes: float) -> list[Moved]:
+    """List the bytes of each piece by the connections over which workers send it: a key, or with wide aggregation a
+    layer."""
+    scale = gradient_bytes / sum(plan.tensors)
+    pieces: dict[int, Moved] = {}
+    for number, (key, place) in enumerate(zip(plan.keys, plan.places, strict=True)):
+        piece = pieces.setdefault(key.layer if plan.aggregation == "wide" else number, {})
+        for way in plan.ways(place):
+            piece[way] = piece.get(way, 0.0) + scale * key.floats
+    return list(pieces.values())
+
+
+def _added(pieces: Iterable[Moved]) -> Moved:
+    whole: Moved = defaultdict(float)
+    for piece in pieces:
+        for way, count_bytes in piece.items():
+            whole[way] += count_bytes
+    return whole
+
+
+def _flows(moved: Moved) -> Flows:
+    """Return flows of these bytes to boxes, and of as many back."""
     both = sorted([(*way, count) for way, count in moved.items()] + [(b, a, n, c) for (a, b, n), c in moved.items()])
     senders, receivers, connections, count_bytes = zip(*both, strict=True)
     return Flows(np.array(senders), np.array(receivers), np.array(count_bytes, np.float64), np.array(connections))
 
 
-def _largest_piece(plan: Plan, topology: Topology, gradient_bytes: float) -> Floats:
+def _largest(pieces: Iterable[Moved], topology: Topology) -> Floats:
     """Return the bytes of the largest piece by directed link: of each box and NIC, those of its largest key, or of its
     part of the layer that has most there; for each worker, both in all."""
-    scale = gradient_bytes / (FLOAT_BYTES * sum(plan.tensors))
-    pieces: dict[int, dict[tuple[int, int, int], float]] = {}
-    for number, (key, place) in enumerate(zip(plan.keys, plan.places, strict=True)):
-        piece = pieces.setdefault(key.layer if plan.aggregation == "wide" else number, {})
-        for worker in plan.workers:
-            if worker != plan.boxes[place.box]:
-                way = worker, plan.boxes[place.box], plan.nic_of(worker, place)
-                piece[way] = piece.get(way, 0.0) + scale * FLOAT_BYTES * key.floats
     largest = np.zeros(2 * len(topology.links))
-    alike: set[frozenset[tuple[tuple[int, int, int], float]]] = set()
-    for piece in pieces.values():
+    alike: set[frozenset[tuple[Way, float]]] = set()
+    for piece in pieces:
         if piece and (known := frozenset(piece.items())) not in alike:
             alike.add(known)
             largest = np.maximum(largest, cost_of_flows(_flows(piece), topology, 2).link_bytes)

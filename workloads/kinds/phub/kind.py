@@ -82,8 +82,9 @@ class BoxKind(Kind[Plan]):
         return from_fields(json.loads(str(encoded[self.name])))
 
     def to_json(self, plan: Plan) -> dict[str, Any]:
-        owners = [f"{plan.nodes[plan.boxes[at.box]]}.core{at.nic * plan.cores + at.core}" for at in plan.places]
-        return {**plan.fields(), "keys": [[*key.span, owner] for key, owner in zip(plan.keys, owners, strict=True)]}
+        core_at = {place: name for name, place in plan.cores_at.items()}
+        owned = zip(plan.keys, plan.places, strict=True)
+        return {**plan.fields(), "keys": [[*key.span, core_at[place]] for key, place in owned]}
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         boxes = "each worker" if plan.boxes == plan.workers else ", ".join(plan.nodes[box] for box in plan.boxes)

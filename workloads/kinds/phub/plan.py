@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES, Key, Place, cut, spread
+from testbed.workloads.kinds.phub.keys import Key, Place, cut, spread
 from testbed.workloads.kinds.process import Process, process, workers
 
 Affinity = Literal["key", "worker"]
 Aggregation = Literal["tall", "wide"]
+Way = tuple[int, int, int]
+"""A connection: the worker, the box, and the connection's number (:meth:`.Topology.connections`)."""
 _BYTES_OF_A_TENSOR = 8
 
 
@@ -85,17 +87,11 @@ class Plan:
         """Return the place of the core that a worker sends keys of this place."""
         return Place(place.box, self.nic_of(worker, place), place.core)
 
-    def moved(self, gradient_bytes: float) -> Mapping[tuple[int, int, int], float]:
-        """Return the bytes that each worker sends each box over each connection (worker, box, connection); as many come
-        back. What a worker sends to its own host is not among them."""
-        scale = gradient_bytes / (FLOAT_BYTES * sum(self.tensors))
-        found: dict[tuple[int, int, int], float] = Counter()  # type: ignore[assignment]
-        for key, place in zip(self.keys, self.places, strict=True):
-            box = self.boxes[place.box]
-            for worker in self.workers:
-                if worker != box:
-                    found[worker, box, self.nic_of(worker, place)] += scale * FLOAT_BYTES * key.floats
-        return found
+    def ways(self, place: Place) -> list[Way]:
+        """List the connections over which workers send the keys of this place. A worker on the box's own host needs
+        none."""
+        box = self.boxes[place.box]
+        return [(worker, box, self.nic_of(worker, place)) for worker in self.workers if worker != box]
 
     # Processes
 
@@ -152,8 +148,9 @@ class Plan:
 
     def pairs(self) -> list[tuple[int, int]]:
         """List each (sender, receiver) once, sorted."""
-        node_of = {each.name: each.node for each in self.processes()}
-        return sorted({(each.node, node_of[other]) for each in self.processes() for other in each.meets})
+        processes = self.processes()
+        node_of = {each.name: each.node for each in processes}
+        return sorted({(each.node, node_of[other]) for each in processes for other in each.meets})
 
     def fields(self) -> dict[str, Any]:
         """Return the plan as JSON."""
