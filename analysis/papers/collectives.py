@@ -11,6 +11,7 @@ import numpy as np
 
 from testbed.analysis.papers import collectives_programs
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Statement
+from testbed.analysis.papers.collectives_programs import BEST, WORST
 from testbed.analysis.papers.collectives_theory import (
     BOUNDS,
     EXAMPLES,
@@ -133,7 +134,6 @@ def solver(_: Runs) -> Finding:
 
 FULL = ("repeats=5",)
 REORDER = Experiment("collectives/reorder.yaml", (), FULL, GST)
-BEST, WORST = "best", "worst"
 RING, GLOO = "ring", "Gloo"
 SCHEMES = {RING: "ring", GLOO: "gloo"}
 """Schemes whose best and worst order follow from the racks, whatever noise probes have."""

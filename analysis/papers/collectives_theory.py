@@ -40,7 +40,9 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 """Least times of forests in a good and in a bad order of 16 hosts in four racks, in M/B: bytes of the gradient over the
 rate of a host. They are the least and the most of a long search."""
 LIGHTGBM = {"distances 8 and 4 within racks": 1.5, "all across": 3.75, "rank r in rack r div 4": 3.1875}
-"""What LightGBM's reduce-scatter costs there, in S/B, its rounds being one after the other."""
+"""Costs of LightGBM's reduce-scatter there, in S/B. Its rounds come one after the other."""
+_ACROSS = tuple(4 * ((r % 4 + r // 4) % 4) + r // 4 for r in range(HOSTS))
+"""Hosts by rank, numbered rack by rack: rank r is in rack (r mod 4 + r div 4) mod 4."""
 
 
 def racks(sizes: Sequence[int], within: float, between: float) -> Floats:
@@ -60,7 +62,7 @@ def two_racks(cost: str) -> tuple[float, float, float]:
 
 def near_and_far() -> tuple[Order, Order]:
     """Return hosts of :data:`CLOUD` by rank: rank r in rack r div 4, and in rack (r mod 4 + r div 4) mod 4."""
-    return _on_cloud(range(HOSTS)), _on_cloud([4 * ((r % 4 + r // 4) % 4) + r // 4 for r in range(HOSTS)])
+    return _on_cloud(range(HOSTS)), _on_cloud(_ACROSS)
 
 
 def _on_cloud(order: Sequence[int]) -> Order:
@@ -125,8 +127,7 @@ def lightgbm() -> dict[str, float]:
     """Compute LightGBM's costs as in :data:`LIGHTGBM`."""
     priced = Model("", "lightgbm", "", by_bytes=True).priced
     strided = [4 * (r % 4) + r // 4 for r in range(HOSTS)]
-    across = [4 * ((r % 4 + r // 4) % 4) + r // 4 for r in range(HOSTS)]
-    return dict(zip(LIGHTGBM, map(priced.value, (strided, across, range(HOSTS))), strict=True))
+    return dict(zip(LIGHTGBM, map(priced.value, (strided, _ACROSS, range(HOSTS))), strict=True))
 
 
 def annealed_over_optimum(seed: int) -> float | None:

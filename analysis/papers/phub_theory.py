@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from testbed.analysis.papers.forests import network
 from testbed.analysis.papers.table import Table
-from testbed.topologies.build import build as build_topology
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.schemes import build
 
@@ -32,7 +32,7 @@ MODELS = {
 def gradients(placement: str) -> float:
     """Compute the bytes into and out of the busiest host together, in gradients."""
     scheme, hosts = PLACED[placement]
-    net = build_topology(f"star(hosts={hosts})", rate_bps=10**9)
+    net = network(f"star(hosts={hosts})")
     by_link = cost(build(scheme, net, []), net, 1.0).link_bytes
     return float(max(by_link[2 * host] + by_link[2 * host + 1] for host in net.hosts))
 
