@@ -112,7 +112,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of several test processes, each has tests of labs first (:class:`Mixing`)."""
+    """Put tests of labs first in each of several test processes (:class:`Mixing`)."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 

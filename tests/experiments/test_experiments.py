@@ -65,7 +65,7 @@ def test_the_quickstart_is_as_promised() -> None:
 
 def run(spec: str, folder: Path, *settings: str) -> None:
     """Run an experiment into ``folder/out``."""
-    command = [sys.executable, "-m", "testbed", "run", str(EXPERIMENTS / spec), "--out", "out"]
+    command = [sys.executable, "-P", "-m", "testbed", "run", str(EXPERIMENTS / spec), "--out", "out"]
     quick = [*settings, "retries=0", "quiet=0"]
     done = subprocess.run(
         [*command, *(word for setting in quick for word in ("--set", setting))],

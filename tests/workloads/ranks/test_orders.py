@@ -116,7 +116,7 @@ def test_sizes_of_transfers_count_by_their_shares() -> None:
 def test_a_search_is_guided_where_one_transfer_more_or_less_changes_no_round(
     cost: str, least: float, most: float
 ) -> None:
-    """Of 16 hosts in four racks, a round is cheap only if each of its transfers is within a rack."""
+    """A round of 16 hosts in four racks is cheap only if each of its transfers is within a rack."""
     one = priced(cost, np.zeros((16, 16)), racks([4, 4, 4, 4], 1, 4), 1.0)
     best = annealing.anneal(16, one.with_means, 0)
     worst = annealing.anneal(16, lambda orders: -one.with_means(orders), 0)
