@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -204,7 +205,7 @@ def parse(text: str, name: str) -> dict[object, object]:
 
 def word_at(text: str, path: Sequence[str | int]) -> str | None:
     """Return the word that is written at a path in YAML text that can be parsed; None where there is no single word."""
-    node = yaml.compose(text, _Loader)
+    node = _composed(text)
     for key in path:
         if isinstance(node, yaml.MappingNode):
             node = next((value for name, value in node.value if name.value == str(key)), None)
@@ -213,6 +214,12 @@ def word_at(text: str, path: Sequence[str | int]) -> str | None:
         else:
             return None
     return node.value if isinstance(node, yaml.ScalarNode) else None
+
+
+@lru_cache(maxsize=2)
+def _composed(text: str) -> yaml.Node | None:
+    """Parse YAML text once, however many words of it are asked for: a spec may have thousands of mistakes."""
+    return yaml.compose(text, _Loader)
 
 
 def _quoted(line: str) -> str | None:
