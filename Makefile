@@ -6,10 +6,9 @@ demo:
 	@.venv/bin/testbed doctor --capacity --once
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
-# Tests wait for half of their time, for timeouts mostly, so two cores carry five at once. One of them prefers tests that
-# compute (tests/conftest.py).
+# Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
 test: check docs
-	@.venv/bin/pytest -n $$(( $$(nproc) < 5 ? 5 : $$(nproc) )) --dist loadgroup
+	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
 rehearse:

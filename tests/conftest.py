@@ -21,9 +21,6 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadGroupScheduling
-from xdist.workermanage import WorkerController
 
 # No deadline: examples take longer while others use the machine. A change is held against the same examples each time;
 # what nobody has thought of yet is found by `pytest -m hypothesis --hypothesis-profile search`.
@@ -94,27 +91,6 @@ def pytest_collection(session: pytest.Session) -> None:
     for path in paths[first:] + paths[:first]:
         with suppress(Exception, pytest.skip.Exception):  # which the collection tells
             import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-
-
-class Mixing(LoadGroupScheduling):
-    """Distribution of tests over processes. A lab's tests wait most of their time, and others compute. So the last
-    process takes tests from the end of the queue, where those are that compute, and cores are in use all along."""
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        if node is self.nodes[-1]:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
-        super()._assign_work_unit(node)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
-    return Mixing(config, log) if config.getoption("dist") == "loadgroup" else None
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put tests of labs first in each of several test processes (:class:`Mixing`)."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 
 def pytest_collection_finish() -> None:
