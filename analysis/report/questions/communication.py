@@ -35,7 +35,8 @@ COLLECTIVES_DEFINED = (
     "Of each arm, the kinds and sizes of collectives that moved most bytes. Time is the median from the last rank that "
     "asked for a collective to the last rank that had it. A sum that is on its way with others takes longer. algbw is "
     "size over time, and busbw is algbw times the factor that nccl-tests has for the kind of collective. The limit is "
-    "what the busiest link takes for the bytes."
+    "what the busiest link takes for the bytes. A word in brackets is what moved a collective that the arm's scheme "
+    "does not move."
 )
 
 Named: TypeAlias = tuple[MeasuredCell, Trial]
@@ -117,7 +118,7 @@ def _apart(study: Study, cell: MeasuredCell) -> str:
     mine = _losses(_typical(cell))
     for other in study.cells:
         trial = _typical(other)
-        if other.setting == cell.setting and trial is not None and trial.scheme.partition("(")[0] == GLOO:
+        if other.setting == cell.setting and trial is not None and _scheme(trial) == GLOO:
             return words.UNKNOWN if mine is None else _difference(mine, _losses(trial))
     return words.UNKNOWN
 
@@ -205,9 +206,9 @@ def _told(study: Study, cell: MeasuredCell, trial: Trial, collective: Collective
 
 
 def _by(study: Study, trial: Trial, collective: Collective) -> str:
-    """Say what moved a collective, where that is not the scheme; and of Gloo's sums, which are those that the spec has
-    compared."""
-    if collective.by == "scheme":
+    """Say what moved a collective, where that is not the scheme, which may be Gloo's own; and of Gloo's sums, which are
+    those that the spec has compared."""
+    if collective.by in ("scheme", _scheme(trial)):
         return ""
     workload = study.run.resolved.get("workload")
     every = workload.get("check") if isinstance(workload, Mapping) else None
@@ -218,6 +219,10 @@ def _by(study: Study, trial: Trial, collective: Collective) -> str:
     ]
     is_comparison = every and collective.by == GLOO and collective.bytes in {each.bytes for each in like}
     return f" ({collective.by}: the comparison of check: {every})" if is_comparison else f" ({collective.by})"
+
+
+def _scheme(trial: Trial) -> str:
+    return trial.scheme.partition("(")[0]
 
 
 def _rate(rate_bps: float | None) -> str:

@@ -151,6 +151,13 @@ def test_sums_that_are_compared_with_gloos_are_told_as_such(run_dir: Path, edit:
     ]
 
 
+def test_an_arm_of_gloos_names_it_beside_none_of_its_collectives(run_dir: Path, edit: Edit) -> None:
+    """Its sums are the scheme's in the records, and all else is by Gloo; both are the arm's own."""
+    edit(run_dir / "trials/ring-b16.json", lambda record: record.update(scheme="gloo", collectives=[ONE, BY_GLOO]))
+    told = [row["Collective"] for row in answer(load(run_dir), "collectives").told]
+    assert told == ["allreduce of 23.8\u00a0MiB", "allreduce of 400\u00a0B"]
+
+
 def test_what_cannot_be_is_refused(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[{**ONE, "median_s": -1.0}]))
     with pytest.raises(OutputError, match="median_s"):
