@@ -42,8 +42,9 @@ def _section(section: Section, addresses: Mapping[type[Group], str]) -> str:
 
 
 def _shown(section: Section, key: Key, addresses: Mapping[type[Group], str]) -> str:
+    default = f" *Default:* {key.default}." if key.default else ""
     example = f" Example: {code(key.example)}." if key.example else ""
-    takes = f"*Takes* {key.takes}. *Default:* {key.default}.{example}"
+    takes = f"*Takes* {key.takes}.{default}{example}"
     inside = _links(section, key.name, addresses)
     told = f"{takes}\n\n*Keys in it:* {inside}." if inside else takes
     return f"### {code(_path(section, key.name))}\n\n{told}\n\n{key.text}\n"

@@ -122,7 +122,7 @@ class _Walk:
         allowed = _limited(self._value(hint, swept), field.metadata)
         also = extra(field, ALSO)
         allowed = _any_of(allowed, {"enum": also}) if also else allowed
-        default = "" if field.is_required() else f"\n\nDefault: {key.default}."
+        default = "" if field.is_required() or not key.default else f"\n\nDefault: {key.default}."
         examples = {"examples": [key.example]} if key.example else {}
         return {"description": f"{key.text}{default}", **(_swept(allowed, hint) if swept else allowed), **examples}
 

@@ -34,12 +34,12 @@ class Shown:
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.about}"] if self.about else []
         for key in self.keys:
-            example = f" Example: {key.example}." if key.example else ""
+            more = [f" {word}: {text}." for word, text in (("Default", key.default), ("Example", key.example)) if text]
             inside = f" (testbed spec {self.path(key)})" if GROUP in key.takes else ""
             lines += [
                 *([""] if lines else []),
                 self.path(key),
-                f"  takes {key.takes}{inside}. Default: {key.default}.{example}",
+                f"  takes {key.takes}{inside}.{''.join(more)}",
             ]
             lines.append(f"  {' '.join(key.text.split())}")
         return "\n".join(lines).replace("`", "")

@@ -44,10 +44,9 @@ class _Head(Group):
         pattern=f"^{NAME}$",
         max_length=LONGEST_NAME,
         examples=["quickstart"],
-        json_schema_extra={"otherwise": "the name of the file"},
+        json_schema_extra={"otherwise": "the name of the spec's file without `.yaml`"},
     )
-    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``. The
-    default is the name of the spec's file without ``.yaml``."""
+    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``."""
     seed: Whole = Field(1, ge=0, lt=2**31)
     """The seed of all random numbers: initial weights, batches, perturbations, lost packets."""
     lab: LabName = choice.DEFAULT

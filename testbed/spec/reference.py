@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
@@ -51,6 +52,9 @@ MARKERS = (
 ALSO, OTHERWISE = "also", "otherwise"
 """In a field's ``json_schema_extra``: words that it takes beside what its type says, and its default for people, where
 something before the schema gives either of them a meaning."""
+UNSAID = ("nothing", "the defaults of its keys")
+"""Words for defaults that say little. They are left out where a key's text says more."""
+TOLD = re.compile(r"\b(The|By)\s+default")
 TARGET = "TARGET"
 """Word that stands for keys of a group that are names of what there is, such as links."""
 LISTED = BeforeValidator(groups.listed)
@@ -70,7 +74,11 @@ LENGTHS = ("min_length", "max_length")
 
 @dataclass(frozen=True)
 class Key:
-    """One key: where it is, what it takes, and what it means."""
+    """One key: where it is, what it takes, and what it means.
+
+    Attributes:
+        default: its value if it is not given; empty where ``text`` says what happens then.
+    """
 
     name: str
     takes: str
@@ -159,7 +167,8 @@ def _key(name: str, field: FieldInfo, hint: Any, text: str) -> Key:
     words = [f"or {code(word)}" for word in extra(field, ALSO) or ()]
     kind = takes_in_words(hint)
     takes = ", ".join([kind, *_limits(field.metadata, kind), *words])
-    return Key(field.alias or name, takes, _default(name, field), example, prose(text))
+    default = "" if TOLD.search(text) and _default(name, field) in UNSAID else _default(name, field)
+    return Key(field.alias or name, takes, default, example, prose(text))
 
 
 def takes_in_words(hint: Any) -> str:
@@ -218,9 +227,9 @@ def _default(name: str, field: FieldInfo) -> str:
     if isinstance(value, moments.Moment):
         return f"{value} after the start"
     if isinstance(value, Group):
-        return "the defaults of its keys"
+        return UNSAID[1]
     if value is None or value in ("", [], (), {}):
-        return "nothing"
+        return UNSAID[0]
     if name.endswith("_s") and isinstance(value, int | float):
         return code(time_text(value))
     if name.endswith("_bytes") and isinstance(value, int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -50,9 +51,18 @@ def test_a_key_that_kinds_mean_differently_says_of_which_kind() -> None:
 def test_words_for_types_are_those_of_people() -> None:
     text = "\n".join(map(str, shown()))
     assert "a length of" not in text
-    assert "arms.label\n  takes text, at most 80 characters. Default" in text
+    assert "arms.label\n  takes text, at most 80 characters.\n" in text
     assert "workload.compute.pace\n  takes a mapping from a whole number to a time in s, ms, us or min. Default" in text
-    assert "links.ecn\n  takes a group of keys (testbed spec links.ecn). Default" in text
+    assert "links.ecn\n  takes a group of keys (testbed spec links.ecn). Example: true.\n" in text
+
+
+def test_a_default_is_said_once() -> None:
+    """Not "Default: nothing" before a text that says what happens without the key."""
+    every = [key for section in shown() for key in section.keys]
+    said = [key for key in every if re.search(r"\b(The|By) default", key.text)]
+    assert len(said) > 50
+    assert not [key.name for key in said if key.default in ("nothing", "the defaults of its keys")]
+    assert [key.text for key in every if not key.default and key not in said] == []
 
 
 @pytest.mark.parametrize(
