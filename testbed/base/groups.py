@@ -77,6 +77,11 @@ def kind_of(group: type[Group]) -> str:
     return str(kind)
 
 
+def keys_of(group: type[Group]) -> list[str]:
+    """Keys that a group has, as a spec names them."""
+    return [field.alias or name for name, field in group.model_fields.items()]
+
+
 def tagged(groups: Iterable[type[Group]]) -> Any:
     """Make the union of groups that ``kind`` tells apart, for a discriminator that gives tags (:func:`tag`)."""
     return Union[tuple(Annotated[one, Tag(tag(kind_of(one)))] for one in groups)]  # noqa: UP007

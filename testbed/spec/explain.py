@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, tag
+from testbed.base.groups import Group, keys_of, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from testbed.base.units import truth_text
@@ -89,9 +89,14 @@ def place(path: Path, name: str, texts: Texts = NO_TEXTS) -> str:
     """Say where a value came from: ``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
     path = tuple(key for key in path if key not in _TAGS)
     source = name
-    if any(given and path[: len(given)] == given for given in texts):
+    if _is_set(path, texts):
         source = f"--set or {SHORT[str(path[0])]}" if path[0] in SHORT else "--set"
     return f"{source}: {'.'.join(map(str, path))}" if path else source
+
+
+def _is_set(path: Path, texts: Texts) -> bool:
+    """Whether ``--set`` gave what is at a path, which has no tags."""
+    return any(given and path[: len(given)] == given for given in texts)
 
 
 def together(errors: Sequence[SpecError]) -> SpecError:
@@ -138,6 +143,9 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         meaning, word = read
         quoted = f"'{_word_at(path, texts) or word}'"
         other = "" if form.endswith(ANY_TEXT) else f", or write it as {form}"
+        whole = tuple(key for key in path if key not in _TAGS)
+        if _is_set(whole, texts):  # a shell takes quotes away
+            return f"{meaning} is not text", f'quote it: --set "{".".join(map(str, whole))}={quoted}"'
         return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
@@ -174,7 +182,7 @@ def _is_misspelt(item: Any, items: Sequence[Any], at: Path, schema: _Schema) -> 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
     """Describe a key that no kind has, or one that only others have."""
     *group, key = path
-    others = [kind for kind, fields in _union(path).items() if key in _keys(fields)]
+    others = [kind for kind, fields in _union(path).items() if key in keys_of(fields)]
     if group and group[-1] in _TAGS and others:
         return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
     return "unknown key", nearest(str(key), schema.keys(tuple(group)))
@@ -210,10 +218,6 @@ def known_keys(path: Path) -> list[str]:
     return _Schema(Spec).keys(path)
 
 
-def _keys(group: type[Group]) -> list[str]:
-    return [field.alias or key for key, field in group.model_fields.items()]
-
-
 @dataclass(frozen=True)
 class _Schema:
     """Schema of a file whose keys are those of ``root``."""
@@ -223,7 +227,7 @@ class _Schema:
     def keys(self, path: Path) -> list[str]:
         """Keys that the group at ``path`` may hold."""
         group = self.group(path)
-        return _keys(group) if group else []
+        return keys_of(group) if group else []
 
     def group(self, path: Path) -> type[Group] | None:
         """Find the group at ``path``, None where there is none."""
@@ -269,6 +273,8 @@ class _Schema:
             return str(field.default)
         if field.default == "":
             return ANY_TEXT
+        if words := _words(field):
+            return str(words[0])
         return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}"
 
 

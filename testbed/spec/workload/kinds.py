@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator
 
-from testbed.base.groups import kind_of, tag, tagged
+from testbed.base.groups import keys_of, kind_of, tag, tagged
 from testbed.base.plugins import with_plugged
 from testbed.spec.workload.base import Workload
 from testbed.spec.workload.command import Command
@@ -20,9 +20,11 @@ KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one 
 
 
 def _kind(value: object) -> Any:
-    """Tag of the union below for a workload: its ``kind``; what is no group of keys is refused as the default's."""
-    kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
-    return tag(str(kind))
+    """Tag of the union below for a workload: its ``kind``; without one, the first kind that has most of its keys. What
+    is no group of keys is refused as the default's."""
+    if isinstance(value, dict) and "kind" not in value:
+        return tag(min(KINDS, key=lambda kind: len(value.keys() - keys_of(KINDS[kind]))))
+    return tag(str(value["kind"] if isinstance(value, dict) else getattr(value, "kind", "train")))
 
 
 if TYPE_CHECKING:
