@@ -52,10 +52,10 @@ def pairs(arms: Sequence[str], base: Side, new: Side) -> list[tuple[str, str]] |
         UsageError: it is not two labels that the sides have, or is so in more than one way.
     """
     known = [dict.fromkeys(cell.label for cell in side.cells) for side in (base, new)]
-    return list(dict.fromkeys(_pair(text, base, new, known) for text in arms)) or None
+    return list(dict.fromkeys(_pair(text, known) for text in arms)) or None
 
 
-def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) -> tuple[str, str]:
+def _pair(text: str, known: Sequence[Collection[str]]) -> tuple[str, str]:
     """Read a pair. A label may hold ``=``, as those of arms without one do: ``ring on star(hosts=3)``."""
     ways = [(text[:i], text[i + 1 :]) for i, letter in enumerate(text) if letter == "="]
     if not any(all(way) for way in ways):
@@ -65,11 +65,13 @@ def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) ->
         told = " or ".join(f"{one!r} with {other!r}" for one, other in found)
         raise UsageError(f"--arms {text}: can mean {told}", fix="give the arms labels without = in their spec")
     if not found:
-        has = [f"{side.name} has {_quoted(labels)}" for side, labels in zip((base, new), known, strict=True)]
-        if list(known[0]) == list(known[1]):
-            has = [f"both have {_quoted(known[0])}"]
+        sides = (("BASE", known[0]), ("NEW", known[1]))
+        wrong = [
+            [(*side, label) for side, label in zip(sides, way, strict=True) if label not in side[1]] for way in ways
+        ]
+        told = [f"{side} has no arm {label!r}, only {_quoted(has)}" for side, has, label in min(wrong, key=len)]
         fix = "write --arms BASE=NEW with one label of each side"
-        raise UsageError(f"--arms {text}: no such pair of labels; {'; '.join(has)}", fix=fix)
+        raise UsageError(f"--arms {text}: {'; '.join(told)}", fix=fix)
     return found[0]
 
 

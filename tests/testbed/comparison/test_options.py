@@ -99,9 +99,15 @@ def test_pairs_of_arms() -> None:
 def test_pairs_of_arms_that_are_not_there_or_may_be_several() -> None:
     with pytest.raises(UsageError) as error:
         pairs(["PS=tree"], having("PS", STAR), having("ring"))
-    assert error.value.problem == f"--arms PS=tree: no such pair of labels; side has 'PS', '{STAR}'; side has 'ring'"
+    assert error.value.problem == "--arms PS=tree: NEW has no arm 'tree', only 'ring'"
     with pytest.raises(UsageError) as error:
         pairs(["PS=rign"], having("PS", "ring"), having("PS", "ring"))
-    assert error.value.problem == "--arms PS=rign: no such pair of labels; both have 'PS', 'ring'"
+    assert error.value.problem == "--arms PS=rign: NEW has no arm 'rign', only 'PS', 'ring'"
+    with pytest.raises(UsageError) as error:
+        pairs(["P=rign"], having("PS"), having("ring"))
+    assert error.value.problem == "--arms P=rign: BASE has no arm 'P', only 'PS'; NEW has no arm 'rign', only 'ring'"
+    with pytest.raises(UsageError) as error:
+        pairs([f"{STAR}=tree"], having(STAR), having("ring"))
+    assert error.value.problem == f"--arms {STAR}=tree: NEW has no arm 'tree', only 'ring'"
     with pytest.raises(UsageError, match="can mean 'a' with 'b=c' or 'a=b' with 'c'"):
         pairs(["a=b=c"], having("a", "a=b"), having("c", "b=c"))
