@@ -65,7 +65,12 @@ def test_commands_run_on_nodes_with_the_callers_input_output_and_status(held: su
     assert execute("h1", "--", "sh", "-c", "exit 7").returncode == 7
     assert execute("h2", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
     missing = execute("h0", "--", "no-such-thing")
-    assert (missing.returncode, missing.stderr) == (127, "h0: cannot start no-such-thing: No such file or directory\n")
+    assert (missing.returncode, missing.stderr) == (
+        127,
+        "h0: cannot start no-such-thing: No such file or directory\n"
+        "  fix: give a program that the node has (in the lab netns those of this machine), or the path of a file that "
+        "may be executed\n",
+    )
     ping = execute("h0", "--", "ping", "-c", "1", "h2")
     assert "1 received" in ping.stdout
     unknown = execute("h7", "--", "true")

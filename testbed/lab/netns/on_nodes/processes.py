@@ -24,6 +24,10 @@ from testbed.lab.netns.on_nodes.enclosure import KEPT, Enclosure
 from testbed.lab.programs import Exit, Launch
 
 COMMAND_NOT_STARTED = 127
+NOT_STARTED = (
+    "\n  fix: give a program that the node has (in the lab netns those of this machine), or the path of a file that "
+    "may be executed"
+)
 KILLED_S, LOOK_S = 2.0, 0.002
 """Seconds that killed workers may take to end (64 take 0.2 s), and seconds between two looks."""
 STATUS = struct.Struct("=id")
@@ -74,7 +78,7 @@ class Processes:
 
     def run(self, place: Place, command: Sequence[str], stdio: Sequence[int], tell: Tell) -> int:
         """Start a command on a node and return its PID; ``tell`` its :data:`STATUS` when it has ended."""
-        return self.call(place, lambda: _replace(command, command[0]), stdio, tell)
+        return self.call(place, lambda: _replace(command, command[0], NOT_STARTED), stdio, tell)
 
     def call(
         self, place: Place, body: Callable[[], int], stdio: Sequence[int], tell: Tell, *, keep: bool = False
@@ -217,12 +221,12 @@ def run_program(launch: Launch) -> NoReturn:
     _replace(words, f"{words[0]} in {launch.program.folder}")
 
 
-def _replace(words: Sequence[str], called: str) -> NoReturn:
+def _replace(words: Sequence[str], called: str, fix: str = "") -> NoReturn:
     """Replace this process by a program. Raises OSError, which says what it is ``called``, if it cannot be started."""
     try:
         os.execvp(words[0], list(words))
     except OSError as error:
-        raise OSError(f"cannot start {called}: {error.strerror}") from None
+        raise OSError(f"cannot start {called}: {error.strerror}{fix}") from None
 
 
 def signal_group(pid: int, number: int) -> None:
