@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import typer
@@ -16,13 +17,14 @@ MISUSE: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Command(TyperCommand):
-    """A command whose help has no types of Python and no braces around arguments that are required."""
+    """A command whose help has no types of Python, no ``x>=4``, and no braces around arguments that are required."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 vars(parameter)["display_type_rich"] = lambda **_: None
+            vars(parameter)["_get_number_range_help_str"] = partial(_limits, parameter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
@@ -48,11 +50,10 @@ def explained(error: Any, command: str) -> UsageError:
         return UsageError(f"{error.option_name} has no value", fix=fix)
     if kind == "BadParameter":
         given = next((each["input"] for each in getattr(error.__cause__, "errors", list)()), "")
-        bounds = (("at least", error.param.min), ("at most", error.param.max))
-        limits = [f"{words} {limit}" for words, limit in bounds if limit is not None]
+        limits = _limits(error.param)
         return UsageError(
             f"{' '.join([error.param.opts[0], str(given)]).strip()} is impossible",
-            fix=f"give {', '.join(['a whole number', *limits])}",
+            fix=", ".join(filter(None, ["give a whole number", limits])),
         )
     if message.startswith("No such command"):
         word = message.split("'")[1]
@@ -63,6 +64,12 @@ def explained(error: Any, command: str) -> UsageError:
             f"{command} has no place for {extra!r}", fix=f"write it as {_form(context)}; quote text that has spaces"
         )
     return UsageError(message[0].lower() + message[1:].rstrip("."), fix=f"{command} -h explains it")
+
+
+def _limits(parameter: Any) -> str:
+    """The words for a number's range: ``at least 4``; empty where it has none."""
+    bounds = (("at least", parameter.min), ("at most", parameter.max))
+    return ", ".join(f"{words} {limit}" for words, limit in bounds if limit is not None)
 
 
 def _named(parameter: Any) -> str:

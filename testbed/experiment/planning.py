@@ -44,6 +44,7 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
         "repeats": spec.least_repeats,
         "most_repeats": spec.most_repeats,
         "sweep": source.grid.values,
+        "written": _written(source, planned),
         "trials": predicted,
         "seed": spec.seed,
         "draws": spec.draws,
@@ -56,6 +57,16 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
         "warnings": [*never(firsts), *warnings(planned)],
         "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
+
+
+def _written(source: Source, planned: Sequence[Trial]) -> dict[str, list[str]]:
+    """Return, by swept field, the values at which there is a trial, as the spec has them."""
+    found: dict[str, dict[str, None]] = {}
+    for axis in source.grid.axes:
+        at = {trial.point[axis.name] for trial in planned if axis.name in trial.point}
+        if texts := {str(value): None for value in axis.values if value.plain in at}:
+            found.setdefault(axis.name, {}).update(texts)
+    return {name: list(texts) for name, texts in found.items()}
 
 
 def predict(trial: Trial) -> dict[str, Any]:
@@ -125,8 +136,11 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
         most = len(rows) * found["most_repeats"]
         at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
         lines.append(f"repeated until intervals are narrow enough: at most {counted(most, 'trial')}, about {at_most}")
-    if found["sweep"]:
-        lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
+    values = found["written"].items()
+    several = [f"{name} ({len(texts)})" for name, texts in values if len(texts) > 1]
+    fixed = [f"{name}={text}" for name, (text, *others) in values if not others]
+    lines += [f"swept: {', '.join(several)}"] if several else []
+    lines += [f"at {', '.join(fixed)}"] if fixed else []
     lines += [found["advice"]] if found["advice"] else []
     lines += ["", lay_out(header, rows, spare=("namespaces", "links", "gradient")), ""]
     for trial in found["trials"]:

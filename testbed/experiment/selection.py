@@ -79,10 +79,11 @@ def _point(text: str, values: Mapping[str, Mapping[str, Plain]]) -> tuple[str, P
         name = field_named(written.strip(), f"--point {text}", values)
     except SpecError as error:
         raise UsageError(error.problem, fix=f"use one of: {', '.join(values)}") from None
+    wanted = wanted.strip(" '\"")
     for known, plain in values[name].items():
-        if wanted.strip() == known or _is_worth(wanted, plain):
+        if wanted == known or _is_worth(wanted, plain):
             return name, plain
-    raise UsageError(f"--point {text}: {name} has no such value", fix=nearest(wanted.strip(), list(values[name])))
+    raise UsageError(f"--point {text}: {name} has no such value", fix=nearest(wanted, list(values[name])))
 
 
 def _is_worth(text: str, plain: Plain) -> bool:
@@ -91,7 +92,7 @@ def _is_worth(text: str, plain: Plain) -> bool:
         return False
     for read in (float, units.rate_bps, units.time_s, units.size_bytes, units.share):
         with suppress(ValueError, SpecError):
-            return isclose(read(text.strip()), plain)
+            return isclose(read(text), plain)
     return False
 
 

@@ -149,7 +149,7 @@ def condition(text: str, known: Collection[str], units: Mapping[str, str] | None
         raise SpecError(f"cannot read {text!r}", fix=f"write it with {FORMS}") from None
     if not names:
         raise SpecError(f"{text!r} is about no field", fix=f"name one of: {', '.join(known)}")
-    full = {name: field_named(name, text, known) for name in names}
+    full = {name: field_named(name, repr(text), known) for name in names}
     _check_units(text, tree, quantities, {name: unit for name, of in full.items() if (unit := (units or {}).get(of))})
     return Condition(text, tree, full)
 
@@ -241,9 +241,9 @@ def _name(node: ast.AST) -> str:
     return ""
 
 
-def field_named(name: str, text: str, known: Collection[str]) -> str:
-    """Find the field that a name means: its whole path, or an end of it that no other has; ``text`` is what errors
-    quote.
+def field_named(name: str, where: str, known: Collection[str]) -> str:
+    """Find the field that a name means: its whole path, or an end of it that no other has; errors begin
+    with ``where``.
 
     Raises:
         SpecError: none is meant, or several may be.
@@ -254,8 +254,8 @@ def field_named(name: str, text: str, known: Collection[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise SpecError(f"{text!r}: {name} may be {' or '.join(meant)}", fix="write the whole name")
+        raise SpecError(f"{where}: {name} may be {' or '.join(meant)}", fix="write the whole name")
     near = did_you_mean(name, [*known, *(one.rpartition(".")[2] for one in known)])
     raise SpecError(
-        f"{text!r}: no field {name!r} is swept{near}", fix=f"use one of: {', '.join(known)}; put text into quotes"
+        f"{where}: no field {name!r} is swept{near}", fix=f"use one of: {', '.join(known)}; put text into quotes"
     )

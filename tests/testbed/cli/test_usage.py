@@ -67,6 +67,13 @@ def test_help_has_no_types_of_python(testbed: CLI, command: str) -> None:
     assert not {"<", "{"} & set(shown.out)
 
 
+def test_help_says_ranges_in_words(testbed: CLI) -> None:
+    shown = " ".join(testbed("forest", "--help").out.split())
+    assert "[at least 4]" in shown
+    assert "[default: 1500; at least 576, at most 9000]" in shown
+    assert "=x" not in testbed("watch", "--help").out
+
+
 def test_plan_takes_what_run_takes(testbed: CLI, spec_file: Path) -> None:
     spec_file.write_text(PROFILE.replace("batch: 32", "batch: [16, 32], compute: none"))
     every = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
@@ -75,6 +82,16 @@ def test_plan_takes_what_run_takes(testbed: CLI, spec_file: Path) -> None:
     assert len(every) == 2
     wrong = testbed("plan", "spec.yaml", "--arm", "PS")
     assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: --arm PS: there is no such arm")
+
+
+def test_a_plan_of_a_part_names_the_values_that_are_left(testbed: CLI, spec_file: Path) -> None:
+    spec_file.write_text(PROFILE.replace("batch: 32", "batch: 32, compute: none"))
+    words = ("plan", "spec.yaml", "--set", "links.rate=[20 Gbit/s, 40 Gbit/s, 80 Gbit/s]")
+    assert "\nswept: links.rate (3)\n" in testbed(*words).out
+    assert "\nswept: links.rate (2)\n" in testbed(*words, "--point", "rate=20 Gbit/s", "--point", "rate=80 Gbit/s").out
+    alone = testbed(*words, "--point", "rate=40e9").out
+    assert "\nat links.rate=40 Gbit/s\n" in alone
+    assert "swept" not in alone
 
 
 def test_a_bill_says_of_which_rates_no_part_has_a_price(testbed: CLI) -> None:

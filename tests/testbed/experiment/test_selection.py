@@ -17,7 +17,14 @@ from ..fake_lab import FakeLab
 from ..runner import go, in_memory
 from ..sweeps import CELLS, Made, source
 
-RATE = {"rate=100 Mbit/s": 7, "links.rate=0.1 Gbit/s": 7, "hosts=4": 6, "servers=4": 8, "batch=2": CELLS}
+RATE = {
+    "rate=100 Mbit/s": 7,
+    "rate='100 Mbit/s'": 7,
+    "links.rate=0.1 Gbit/s": 7,
+    "hosts=4": 6,
+    "servers=4": 8,
+    "batch=2": CELLS,
+}
 """By a point, how many cells it leaves: those of arms that do not have the field, too."""
 
 
@@ -48,7 +55,7 @@ def test_several_of_a_kind_add_up_and_kinds_narrow_down() -> None:
         (Wanted(["2"]), "--arm 2: there is no such arm", "use one of: PS, ring"),
         (
             Wanted(points=["host=4"]),
-            "'--point host=4': no field 'host' is swept (did you mean 'hosts'?)",
+            "--point host=4: no field 'host' is swept (did you mean 'hosts'?)",
             "use one of: links.rate, topology.hosts, scheme.servers, workload.batch",
         ),
         (Wanted(points=["hosts=5"]), "--point hosts=5: topology.hosts has no such value", "use one of: 2, 3, 4"),
