@@ -69,9 +69,9 @@ def _pair(text: str, known: Sequence[Collection[str]]) -> tuple[str, str]:
         wrong = [
             [(*side, label) for side, label in zip(sides, way, strict=True) if label not in side[1]] for way in ways
         ]
-        told = [f"{side} has no arm {label!r}, only {_quoted(has)}" for side, has, label in min(wrong, key=len)]
+        lacks = [f"{side} has no arm {label!r}, only {_quoted(has)}" for side, has, label in min(wrong, key=len)]
         fix = "write --arms BASE=NEW with one label of each side"
-        raise UsageError(f"--arms {text}: {'; '.join(told)}", fix=fix)
+        raise UsageError(f"--arms {text}: {'; '.join(lacks)}", fix=fix)
     return found[0]
 
 
