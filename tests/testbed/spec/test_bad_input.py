@@ -222,6 +222,26 @@ CHANGES: dict[str, tuple[str, str]] = {
     "checkpoint_beyond_the_timeout": (RING, RING + ", checkpoint: {every: 2, rate: 300 kB/s}"),
     "checkpoint_of_an_arm_twice": (RING, RING + "}\n  - {" + RING),
     "jobs_beside_a_scheme": (RING, f"{RING}, {_jobs('{name: a, scheme: ring, hosts: 2}')}"),
+    "service_that_is_not_there": (RING, _on_star("{name: a, scheme: service, hosts: 2}")),
+    "service_beside_a_scheme": (RING, f"{RING}, service: pbox"),
+    "service_without_a_job": (RING, _on_star("{name: a, scheme: ring, hosts: 2}") + ", service: pbox"),
+    "service_that_is_named": (RING, _on_star("{name: a, scheme: service, hosts: [h0, h2]}") + ", service: pbox"),
+    "service_that_leaves_too_few": (RING, _on_star("{name: a, scheme: service, hosts: 3}") + ", service: pbox"),
+    "service_that_leaves_none": (
+        RING,
+        "topology: star(hosts=1), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}]",
+    ),
+    "service_that_leaves_one_worker": (RING, _on_star("{name: a, scheme: service, hosts: 1}") + ", service: pbox"),
+    "service_without_a_box": (
+        RING,
+        _on_star("{name: a, scheme: service, hosts: 2}") + ", service: pbox(colocated=true)",
+    ),
+    "service_that_is_a_ring": (RING, _on_star("{name: a, scheme: service, hosts: 2}") + ", service: ring"),
+    "service_of_jobs_that_begin_later": (
+        RING,
+        "topology: star(hosts=5), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}, "
+        "{name: b, scheme: service, hosts: 2, start: 2 s}]",
+    ),
     "jobs_of_a_program": (
         TRAIN + f"arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}\n  - {{label: ring, {RING}}}",
         f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, scheme: ring, hosts: 2}')}}}",
