@@ -184,10 +184,11 @@ def _check_apart(jobs: Sequence[Job]) -> None:
         both = pairs[one.name] & pairs[other.name]
         if both and not _in_turn(one, other):
             topology, (a, b) = one.network.topology, min(both)
+            is_served = {a, b} <= {*(one.own_slot.served_by or ())}
             raise SpecError(
                 f"the jobs {one.name} and {other.name} both need a connection between {topology.nodes[a].name} and "
                 f"{topology.nodes[b].name}, and their messages could not be told apart",
-                fix="let only one of the jobs use switches that add",
+                fix="take a service of one box" if is_served else "let only one of the jobs use switches that add",
             )
         shared = names[one.name] & names[other.name]
         if shared and one.planned_s != other.planned_s:

@@ -15,7 +15,6 @@ from testbed.spec.strategy import JobStrategy
 from testbed.spec.text import Name, SchemeText, nothing
 from testbed.spec.workload.base import Batch
 
-
 SERVICE = "service"
 """Scheme of a job that uses its arm's service."""
 

@@ -188,7 +188,9 @@ class Job:
     def members(self) -> dict[str, Process]:
         """Its processes, each with its part in this job, by the name of that part."""
         served_by = (self.slot and self.slot.served_by) or ()
-        each = (replace(one, is_shared=one.is_shared or one.node in served_by) for one in self.kind.processes(self.plan))
+        each = (
+            replace(one, is_shared=one.is_shared or one.node in served_by) for one in self.kind.processes(self.plan)
+        )
         return named(each, self.name)
 
     @cached_property

@@ -237,6 +237,11 @@ CHANGES: dict[str, tuple[str, str]] = {
         _on_star("{name: a, scheme: service, hosts: 2}") + ", service: pbox(colocated=true)",
     ),
     "service_that_is_a_ring": (RING, _on_star("{name: a, scheme: service, hosts: 2}") + ", service: ring"),
+    "service_of_several_boxes": (
+        RING,
+        "topology: 'spine_leaf(racks=2,hosts_per_rack=3,spines=1)', service: pbox(boxes=rack), jobs: ["
+        "{name: a, scheme: service, hosts: [h0, h3]}, {name: b, scheme: service, hosts: [h1, h4]}]",
+    ),
     "service_of_jobs_that_begin_later": (
         RING,
         "topology: star(hosts=5), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}, "
