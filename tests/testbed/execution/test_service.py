@@ -51,7 +51,7 @@ arms:
     service: pbox(aggregation=wide)
     jobs:
       - {name: a, scheme: service, hosts: [h3, h0]}
-      - {name: b, scheme: service, hosts: 2, model: alexnet}
+      - {name: b, scheme: service, hosts: 3, model: alexnet}
   - label: by worker
     topology: "star(hosts=5,server_nics=2,routing=every_nic)"
     service: pbox(affinity=worker)

@@ -237,16 +237,6 @@ CHANGES: dict[str, tuple[str, str]] = {
         _on_star("{name: a, scheme: service, hosts: 2}") + ", service: pbox(colocated=true)",
     ),
     "service_that_is_a_ring": (RING, _on_star("{name: a, scheme: service, hosts: 2}") + ", service: ring"),
-    "service_of_several_boxes": (
-        RING,
-        "topology: 'spine_leaf(racks=2,hosts_per_rack=3,spines=1)', service: pbox(boxes=rack), jobs: ["
-        "{name: a, scheme: service, hosts: [h0, h3]}, {name: b, scheme: service, hosts: [h1, h4]}]",
-    ),
-    "service_of_jobs_that_begin_later": (
-        RING,
-        "topology: star(hosts=5), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}, "
-        "{name: b, scheme: service, hosts: 2, start: 2 s}]",
-    ),
     "jobs_of_a_program": (
         TRAIN + f"arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}\n  - {{label: ring, {RING}}}",
         f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, scheme: ring, hosts: 2}')}}}",
@@ -652,6 +642,16 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "pbox_of_one_rack": ("scheme: ring", "scheme: pbox(boxes=rack)"),
     "pbox_of_racks_beside_workers": ("scheme: ring", "scheme: 'pbox(boxes=rack,colocated=true)'"),
     "pbox_of_one_host": ("star(hosts=5), scheme: ring", "star(hosts=1), scheme: pbox"),
+    "service_of_several_boxes": (
+        "star(hosts=5), scheme: ring",
+        "'spine_leaf(racks=2,hosts_per_rack=3,spines=1)', service: pbox(boxes=rack), jobs: ["
+        "{name: a, scheme: service, hosts: [h0, h3]}, {name: b, scheme: service, hosts: [h1, h4]}]",
+    ),
+    "service_of_jobs_that_begin_later": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}, "
+        "{name: b, scheme: service, hosts: 2, start: 2 s}]",
+    ),
     "pbox_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: pbox"),
     "pbox_overlap": (
         "scale: 200}\narms:",
