@@ -10,7 +10,6 @@ import pytest
 from testbed.execution.execute import Outcome
 
 from ..bench import Bench
-from ..records import carried_what_the_forest_says
 
 pytestmark = pytest.mark.lab
 
@@ -101,5 +100,9 @@ def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(bench: Benc
             assert job["sums"]["checked_elements"] > 0
             assert job["sums"]["wrong_elements"] == 0
             assert not wrong(job)
-        carried_what_the_forest_says(record)
         assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
+        for link in record["links"]:
+            assert 0.97 < link["bytes"] / link["theory_bytes"] < 1.5, link
+        wires = [check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire"]
+        assert len(wires) == 2
+        assert all(abs(wire["value"]) < 0.03 for wire in wires), wires
