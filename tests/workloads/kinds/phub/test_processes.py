@@ -103,6 +103,9 @@ def test_a_job_that_fails_leaves_no_memory_in_processes_that_go_on_for_others(
             done = {job.name: threads.submit(begin, job) for job in parts}
             assert done["a/h2.core0"].result(20) == 1
             assert "lost the connection to h0" in (tmp_path / "a/h2.core0.jsonl").read_text()
+            end_s = time.monotonic() + 10
+            while "b" not in memories and time.monotonic() < end_s:
+                time.sleep(0.01)
             time.sleep(0.1)  # until the thread's frame is gone
             assert memories["a"]() is None
             assert memories["b"]() is not None, "the other job has its own"
