@@ -55,6 +55,7 @@ arms:
     topology: "star(hosts=5,server_nics=2,routing=every_nic)"
     service: pbox(affinity=worker)
     jobs: [{name: a, scheme: service, hosts: 2, copies: 2}]
+  - {label: boxes of their own, topology: star(hosts=6), jobs: [{name: a, scheme: pbox, hosts: 3, copies: 2}]}
 retries: 0
 quiet: 0 s
 """
