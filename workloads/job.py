@@ -28,7 +28,7 @@ class Peer:
     port: int
     """TCP port on which the node with the higher index listens."""
     process: str = ""
-    """Name of the process at the other end, where the node may have several."""
+    """Name in its job of the process at the other end, where the node may have several."""
     bound: bool = False
     """Whether the socket is bound to the NIC of ``local``: the route to ``remote`` leads through several NICs."""
 
@@ -266,6 +266,8 @@ class WorkerJob:
     gate: Gated | None = None
     """Settings of the gate by which circuits move while iterations run, by what processes have still to send; None
     where they do not."""
+    job: str = ""
+    """Name of the job, which the process's name begins with; empty of a job that is alone."""
     also: tuple[str, ...] = ()
     """Job files of the process's parts in other jobs."""
     version: int = VERSION

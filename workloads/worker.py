@@ -90,11 +90,13 @@ def _status(act: Callable[[], object]) -> int:
     """Return 0, or 1 after an error, which the log tells."""
     try:
         act()
-    except TestbedError as error:  # its text says all; where it came from says nothing to a user
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if isinstance(error, TestbedError):  # its text says all; where it came from says nothing to a user
+            print(f"error: {error}", file=sys.stderr)
+        else:
+            traceback.print_exc()
+        # A frame may refer to the error, and the error to all frames. Parts in other jobs go on without a collector.
+        traceback.clear_frames(error.__traceback__)
         return 1
     return 0
 

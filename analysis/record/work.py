@@ -64,6 +64,7 @@ class Slot(Part):
         column=1,
     )
     hosts: tuple[str, ...] = optional("its hosts", default=())
+    served_by: tuple[str, ...] = optional("the hosts of the service that it shared with other jobs", default=())
     after: tuple[str, ...] = optional("the jobs that had these hosts before", default=())
     planned_s = unread(NotNegative, "when it was to begin by prediction, from the trial's beginning", is_checked=True)
     submitted_s: NotNegative | None = optional("when it was submitted, from the trial's beginning", column=2)

@@ -35,6 +35,7 @@ def blank(job: Job) -> JobRecord:
     where = {
         JOB: job.name,
         "hosts": [nodes[host].name for host in slot.hosts],
+        "served_by": [nodes[host].name for host in slot.served_by or ()],
         "after": list(slot.after),
         "planned_s": round(slot.planned_s, 6),
     }

@@ -52,6 +52,9 @@ class Starting:
         self._of = {job.name: [process.name for process in job.members.values()] for job in jobs}
         jobs_of = Counter(process for processes in self._of.values() for process in processes)
         self._shared = {process for process, count in jobs_of.items() if count > 1}
+        self._served = {
+            job.name: [part for part, process in job.members.items() if process.name in self._shared] for job in jobs
+        }
         own = {
             name: [process for process in processes if process not in self._shared]
             for name, processes in self._of.items()
@@ -129,9 +132,24 @@ class Starting:
                 continue
             left = [process for process in feed.running if process in self._own[name]]
             if not left or now_s - self._failing_s[name] > supervise.SETTLE_S:
-                self.failed[name] = endings.died(self._exits[name], left, self._files)
+                self.failed[name] = self._died(name, left)
                 for process in left:
                     self._lab.signal(process, signal.SIGKILL)
+
+    def _died(self, name: str, left: Sequence[str]) -> WorkerError:
+        """Make the error of a job. If its processes only missed one that it shares with others, which goes on, that
+        one's part in the job has said why it ended."""
+        error = endings.died(self._exits[name], left, self._files)
+        assert error.process is not None
+        if error.signalled or not endings.last_words(self._files.samples(error.process)).get("elsewhere"):
+            return error
+        for part in self._served[name]:
+            said = endings.last_words(self._files.samples(part))
+            if said and not said["elsewhere"]:
+                cause = WorkerError(f"{name}: {said['error']}", fix=said["fix"])
+                cause.process, cause.at_s = error.process, error.at_s
+                return cause
+        return error
 
 
 def spans(began: Began) -> dict[str, float]:

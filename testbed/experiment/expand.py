@@ -24,11 +24,11 @@ from testbed.experiment.ordering import ordered
 from testbed.experiment.perturbations import check as check_perturbations
 from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
-from testbed.experiment.shared import planned
+from testbed.experiment.shared import Service, planned
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import explain, together
 from testbed.spec.grid import PlannedCell, at_point, point_text
-from testbed.spec.jobs import JobKeys, singly
+from testbed.spec.jobs import SERVICE, JobKeys, singly
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.launchers import check_meets, without_launcher
 from testbed.topologies.call import parse
@@ -211,9 +211,12 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
 
+    service = _service(network, built) if arm.service else None
+
     def made(asked: JobKeys, part: Part) -> Job:
         of_job = replace(network, topology=part.whole)  # which may have other circuits
-        scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
+        written = arm.service if asked.scheme == SERVICE else asked.scheme
+        scheme_text, work = locate(written, folder), synchronised(spec.workload_of(asked))
         _check_samples(arm, network.topology, work.iterations)
         sent, own = bring(work)
         batch = asked.batch or cell.batch
@@ -228,12 +231,29 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
         _check_plan(found, own)
         return found
 
-    found = planned(arm.jobs, network.topology, made)
+    found = planned(arm.jobs, network.topology, made, service)
     processes = {name: process.node for name, process in merged(job.members for job in found).items()}
     for one in found:
         check_perturbations(arm, spec, one.network.topology, one.plan, folder, processes)
         _check_timeout(one)
     return found
+
+
+def _service(network: Network, built: Built) -> Service:
+    """Return the service of an arm's jobs.
+
+    Raises:
+        SpecError: the scheme cannot be, or has no host that can serve several jobs.
+    """
+    text, spec, topology = network.arm.service, network.spec, network.topology
+    try:
+        plan, _ = built.plan(locate(text, network.folder), network.topology_text, spec, ANY)
+    except SpecError as error:
+        raise SpecError(f"service {text}: {error.problem}", fix=error.fix) from None
+    sharing, hosts = kinds.of(plan).sharing, tuple(host for host in topology.hosts if host not in plan.workers)
+    if sharing is None or not sharing.server or not hosts:
+        raise SpecError(f"service {text} has no host that can serve several jobs", fix="give service: pbox")
+    return Service(text, sharing.server, hosts)
 
 
 PARALLEL = "circuits or routes", "join two servers by one circuit: give each ring once, and no routes to interfaces"

@@ -31,6 +31,7 @@ def _predicted(job: Job) -> dict[str, Any]:
         "iterations": job.iterations,
         "world": job.world,
         "hosts": [nodes[host].name for host in slot.hosts],
+        "served_by": [nodes[host].name for host in slot.served_by or ()],
         "start_s": slot.start_s,
         "planned_s": slot.planned_s,
         "after": list(slot.after),
@@ -51,7 +52,7 @@ def _row(job: Mapping[str, Any]) -> list[str]:
     least_s = job["jct_theory_s"]
     return [
         job["job"],
-        job["scheme"],
+        f"service {job['scheme']}" if job["served_by"] else job["scheme"],
         shortened(job["hosts"], SHOWN),
         str(job["batch"]),
         size_text(job["gradient_bytes"]),

@@ -9,13 +9,13 @@ runs, it begins when the jobs that had these hosts have ended, however long they
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted, shortened
 from testbed.experiment.duration import job_s
-from testbed.spec.jobs import JobKeys, singly
+from testbed.spec.jobs import SERVICE, JobKeys, singly
 from testbed.topologies.circuits import matchings
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part, passed
@@ -26,18 +26,52 @@ Make = Callable[[JobKeys, Part], Job]
 """Plans a job on these hosts."""
 
 
-def planned(asked: Sequence[JobKeys], topology: Topology, make: Make) -> tuple[Job, ...]:
+@dataclass(frozen=True)
+class Service:
+    """The service of an arm.
+
+    Attributes:
+        text: the scheme, as the spec has it.
+        called: what a host of it is called.
+        hosts: its hosts, which no job has for itself.
+    """
+
+    text: str
+    called: str
+    hosts: tuple[int, ...]
+
+    def check_apart(self, job: JobKeys, topology: Topology) -> None:
+        """
+        Raises:
+            SpecError: the job names one of its hosts.
+        """
+        names = [topology.nodes[host].name for host in self.hosts]
+        for name in job.hosts if isinstance(job.hosts, list) else ():
+            if name in names:
+                article = "a" if len(names) > 1 else "the"
+                raise SpecError(
+                    f"the job {job.name} names {name}, which is {article} {self.called} of service {self.text}",
+                    fix="name other hosts, or give their number",
+                )
+
+
+def planned(
+    asked: Sequence[JobKeys], topology: Topology, make: Make, service: Service | None = None
+) -> tuple[Job, ...]:
     """The jobs of an arm, in the order in which they are submitted.
 
     Raises:
-        SpecError: one names a host that there is not, or is larger than the network; or jobs get into each other's way.
+        SpecError: one names a host that there is not, or that belongs to the service, or is larger than the network; or
+            jobs get into each other's way.
     """
-    queue, found = _Queue(asked, topology), []
+    queue, found = _Queue(asked, topology, service), []
     for one in singly(asked):
+        if service:
+            service.check_apart(one, topology)
         try:
             slot = queue.next(one)
             topology = _patched(topology, slot)
-            job = replace(make(one, Part(topology, slot.hosts)), slot=slot)
+            job = replace(make(one, Part(topology, (*slot.hosts, *(slot.served_by or ())))), slot=slot)
         except SpecError as error:
             raise SpecError(f"the job {one.name}: {error.problem}", fix=error.fix) from None
         queue.holds(job)
@@ -57,9 +91,10 @@ def _patched(topology: Topology, slot: Slot) -> Topology:
 class _Queue:
     """Hosts that are taken until when, and by which job, if every job takes as long as predicted."""
 
-    def __init__(self, asked: Sequence[JobKeys], topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, asked: Sequence[JobKeys], topology: Topology, service: Service | None) -> None:
+        self._topology, self._service = topology, service
         named = {host for one in asked if isinstance(one.hosts, list) for host in one.hosts}
+        named |= {topology.nodes[host].name for host in service.hosts} if service else set()
         self._pool = [host for host in topology.hosts if topology.nodes[host].name not in named]
         self._until_s: dict[int, float] = {}
         self._since_s: dict[int, float] = {}
@@ -73,6 +108,8 @@ class _Queue:
             SpecError: it can never run, or its circuits cannot be.
         """
         slot = self._placed(one)
+        if self._service and one.scheme == SERVICE:
+            slot = replace(slot, scheme=self._service.text, served_by=self._service.hosts)
         if not one.rings and not one.circuits:
             return slot
         panels = self._topology.panels
@@ -97,8 +134,11 @@ class _Queue:
         if isinstance(one.hosts, list):
             return Slot(one.scheme, tuple(map(self._named, one.hosts)), one.start_s, one.start_s)
         if one.hosts > len(self._pool):
-            named = self._topology.host_count - len(self._pool)
-            others = f", of which jobs name {named}" if named else ""
+            served = len(self._service.hosts) if self._service else 0
+            named = self._topology.host_count - len(self._pool) - served
+            taken = [f"service {self._service.text} has {served}"] if self._service else []
+            taken += [f"jobs name {named}"] if named else []
+            others = f", of which {' and '.join(taken)}" if taken else ""
             raise SpecError(
                 f"it needs {counted(one.hosts, 'host')}, and {self._topology.expression} has "
                 f"{self._topology.host_count}{others}",
@@ -144,10 +184,11 @@ def _check_apart(jobs: Sequence[Job]) -> None:
         both = pairs[one.name] & pairs[other.name]
         if both and not _in_turn(one, other):
             topology, (a, b) = one.network.topology, min(both)
+            is_served = {a, b} <= {*(one.own_slot.served_by or ())}
             raise SpecError(
                 f"the jobs {one.name} and {other.name} both need a connection between {topology.nodes[a].name} and "
                 f"{topology.nodes[b].name}, and their messages could not be told apart",
-                fix="let only one of the jobs use switches that add",
+                fix="take a service of one box" if is_served else "let only one of the jobs use switches that add",
             )
         shared = names[one.name] & names[other.name]
         if shared and one.planned_s != other.planned_s:

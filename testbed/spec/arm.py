@@ -10,7 +10,7 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Line, Rate, Size, Whole, refuse
 from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
-from testbed.spec.jobs import JobKeys, check, singly
+from testbed.spec.jobs import SERVICE, JobKeys, check, singly
 from testbed.spec.perturb import Perturbations
 from testbed.spec.rank_order import RankOrder
 from testbed.spec.rank_order import shown as order_shown
@@ -34,6 +34,9 @@ class Arm(Group):
     ``topoopt`` finds one."""
     jobs: list[JobKeys] = Field([], examples=["[{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ring, hosts: 4}]"])
     """Several jobs that share the network, in place of ``scheme``. Each has its own scheme, hosts and results."""
+    service: SchemeText = Field("", examples=["pbox"])
+    """A scheme with hosts that only serve. Jobs with ``scheme: service`` have these hosts, and the processes on them,
+    together. No job has one of these hosts for itself."""
     strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
     """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
     operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
@@ -76,6 +79,7 @@ class Arm(Group):
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
         what = self.scheme or ", ".join(f"{one.name}: {one.scheme}" for one in self.jobs)
+        what += f" with service {self.service}" if self.service else ""
         where = f"{what} on {self.topology}" if what else self.topology
         return self.label or where + held + order + rate + under + kept
 
@@ -92,7 +96,8 @@ class Arm(Group):
     @property
     def schemes(self) -> list[str]:
         """Schemes of the arm, or of its jobs."""
-        return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
+        jobs = singly(self.jobs)
+        return [self.scheme] if self.scheme else [self.service if one.scheme == SERVICE else one.scheme for one in jobs]
 
     @model_validator(mode="after")
     def _of_a_strategy(self) -> Arm:
@@ -112,6 +117,11 @@ class Arm(Group):
 
     @model_validator(mode="after")
     def _jobs_alone(self) -> Arm:
+        if self.service and not self.jobs:
+            raise refuse(
+                f"service {self.service} is for jobs, and this arm has none",
+                f"give jobs, each with scheme: service; or write scheme: {self.service} alone, for one training",
+            )
         if not self.jobs:
             return self
         if self.scheme:
@@ -124,7 +134,7 @@ class Arm(Group):
         if self.strategy is not None:
             raise refuse("an arm with jobs takes no strategy", "give each job a strategy of its own")
         try:
-            check(self.jobs)
+            check(self.jobs, self.service)
         except SpecError as error:
             raise refuse(error.problem, error.fix or "") from None
         return self

@@ -15,6 +15,9 @@ from testbed.spec.strategy import JobStrategy
 from testbed.spec.text import Name, SchemeText, nothing
 from testbed.spec.workload.base import Batch
 
+SERVICE = "service"
+"""Scheme of a job that uses its arm's service."""
+
 
 def counted_or_named(value: object) -> object:
     """Check a number of hosts, or names of hosts."""
@@ -39,7 +42,7 @@ class JobKeys(Group):
     name: Name = Field(examples=["a"])
     """The job's name. Each job of an arm has its own."""
     scheme: SchemeText = Field(min_length=1, examples=["ring"])
-    """The scheme that synchronises the job's gradients."""
+    """The scheme that synchronises the job's gradients; ``service`` for the service of the arm."""
     hosts: Annotated[int | list[str], BeforeValidator(counted_or_named)] = Field(examples=["4"])
     """The job's hosts by name, which are its ranks in that order: ``[h0, h3]``. Or their number: the job takes the
     first ones by index that no other job has, and waits in a queue until there are enough. A number leaves out hosts
@@ -78,11 +81,20 @@ def singly(jobs: Sequence[JobKeys]) -> list[JobKeys]:
     return sorted((one for job in jobs for one in job.each()), key=lambda one: one.start_s)
 
 
-def check(jobs: Sequence[JobKeys]) -> None:
+def check(jobs: Sequence[JobKeys], service: str) -> None:
     """
     Raises:
-        SpecError: two have the same name or host, or there are too many.
+        SpecError: two have the same name or host, there are too many, or some use a service and there is none, or none
+            does and there is one.
     """
+    served = next((job.name for job in jobs if job.scheme == SERVICE), None)
+    if served is not None and not service:
+        raise SpecError(
+            f"the job {served} uses the arm's service, and the arm has none",
+            fix="add service: pbox, or give the job a scheme",
+        )
+    if service and served is None:
+        raise SpecError(f"no job uses the service {service}", fix="give jobs scheme: service, or remove service")
     names: set[str] = set()
     holders: dict[str, str] = {}
     count = sum(job.copies for job in jobs)

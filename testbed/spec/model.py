@@ -205,8 +205,8 @@ class Spec(_WithLabs):
         for i, arm in enumerate(self.arms):
             for identity in (
                 (
-                    *(arm.topology, arm.scheme, str(arm.jobs), str(arm.strategy), str(arm.order)),
-                    *(arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
+                    *(arm.topology, arm.scheme, str(arm.jobs), arm.service, str(arm.strategy)),
+                    *(str(arm.order), arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
                 ),
                 arm.title,
             ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,7 @@ class Slot:
         planned_s: when it begins if every job takes as long as predicted: it may have to wait for hosts.
         after: the jobs that had these hosts before. It begins when all of them have ended.
         circuits: by panel, the circuits that its hosts get for it; None where it takes what is there.
+        served_by: hosts of the service that it shares with other jobs; None where it uses none.
     """
 
     scheme: str
@@ -47,6 +48,7 @@ class Slot:
     planned_s: float
     after: tuple[str, ...] = ()
     circuits: tuple[Matching, ...] | None = None
+    served_by: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,11 @@ class Job:
     @cached_property
     def members(self) -> dict[str, Process]:
         """Its processes, each with its part in this job, by the name of that part."""
-        return named(self.kind.processes(self.plan), self.name)
+        served_by = (self.slot and self.slot.served_by) or ()
+        each = (
+            replace(one, is_shared=one.is_shared or one.node in served_by) for one in self.kind.processes(self.plan)
+        )
+        return named(each, self.name)
 
     @cached_property
     def processes(self) -> dict[str, int]:

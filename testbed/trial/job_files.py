@@ -12,7 +12,7 @@ from itertools import permutations
 from pathlib import Path
 
 from testbed.base.errors import TopologyError
-from testbed.base.process_names import of_job
+from testbed.base.process_names import in_job, of_job
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
 from testbed.topologies.addressing import Addresses, plan
@@ -115,6 +115,7 @@ def worker_jobs(
         yield WorkerJob(
             node=node,
             name=name,
+            job=job.name,
             rank=ranks.get(name),
             world=job.world,
             forest=str(files.plan(job.name)),
@@ -214,7 +215,7 @@ def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[P
         only = [each.connection for each in (process, other) if each.connection is not None]
         for connection in [min(only)] if only else range(count):
             end = peer(addresses, process.node, other.node, ports.of(process, other), connection)
-            yield replace(end, process=other.name)
+            yield replace(end, process=in_job(job.name, other.name))
 
 
 def peer(addresses: Addresses, node: int, other: int, port: int, connection: int = 0) -> Peer:

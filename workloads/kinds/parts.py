@@ -311,9 +311,11 @@ class Sharing(Generic[P]):
 
     Attributes:
         among_others: whether its jobs can share a network with others.
+        server: what a host is called that only serves, if it can serve several jobs; empty if it cannot.
     """
 
     among_others = True
+    server = ""
 
     def placed(self, plan: P, part: Part) -> P:
         """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes."""

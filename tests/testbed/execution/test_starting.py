@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from testbed.control.feed import Feed
-from testbed.execution import several
+from testbed.execution import several, supervise
 from testbed.execution.starting import Began, Starting, spans
 from testbed.experiment.expand import trials
 from testbed.lab.programs import Exit, Launch
@@ -90,6 +91,40 @@ def test_a_job_waits_until_the_processes_before_it_have_ended_and_not_until_some
     told = spans(starting.began["b"])
     assert told["queued_s"] == pytest.approx(0.01 * len(processes), abs=1e-6)
     assert told["started_s"] >= 0.1
+
+
+SERVED = """
+  - topology: star(hosts=5)
+    service: pbox
+    jobs:
+      - {name: a, scheme: service, hosts: 2}
+      - {name: b, scheme: service, hosts: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_core", "said"),
+    [
+        ({"error": "h1 pushed key 17 twice in iteration 4", "elsewhere": False}, "a: h1 pushed key 17 twice"),
+        ({"error": "lost the connection to h1", "elsewhere": True}, "the worker on a/h0 ended with exit status 1"),
+    ],
+)
+def test_a_job_fails_for_what_its_part_of_a_shared_process_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_core: dict[str, object], said: str
+) -> None:
+    monkeypatch.setattr(supervise, "SETTLE_S", 0.0)
+    spec = SPEC[: SPEC.index("arms:")] + f"arms:{SERVED}"
+    starting, feed = begun(tmp_path, spec, Noting())
+    lost = {"error": "lost the connection to h4.core0", "elsewhere": True}
+    for part, words in (("a/h0", lost), ("a/h1", lost), ("a/h4.core0", of_core)):
+        path = starting._files.samples(part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"kind": "error", "fix": "mend it", **words}) + "\n")
+    feed.note([Exit("a/h0", 0, 1), Exit("a/h1", 1, 1)])
+    starting.look(feed)
+    starting.look(feed)
+    assert starting.failed.keys() == {"a"}
+    assert starting.failed["a"].problem.startswith(said)
 
 
 def test_moments_are_from_the_beginning_of_the_trial() -> None:

@@ -14,6 +14,7 @@ from testbed.experiment.planning import plan, text
 from testbed.spec import read
 from testbed.spec.jobs import JobKeys, singly
 from testbed.trial.job import Job, Slot
+from testbed.trial.model import Trial
 
 HEAD = """
 name: jobs
@@ -28,9 +29,13 @@ def spec(jobs: str, topology: str = "star(hosts=6)") -> str:
     return f"{HEAD}  - {{label: mine, topology: '{topology}', jobs: [{jobs}]}}\n"
 
 
+def trial_of(arm: str, workload: str = "compute: none") -> Trial:
+    first, *_ = trials(read(f"{HEAD.replace('compute: none', workload)}  - {{{arm}}}\n", "spec.yaml", Path()))
+    return first
+
+
 def jobs_of(jobs: str, topology: str = "star(hosts=6)") -> dict[str, Job]:
-    first, *_ = trials(read(spec(jobs, topology), "spec.yaml", Path()))
-    return {job.name: job for job in first.jobs}
+    return {job.name: job for job in trial_of(f"label: mine, topology: '{topology}', jobs: [{jobs}]").jobs}
 
 
 def slot(job: Job) -> Slot:
@@ -186,3 +191,62 @@ def test_no_host_has_two_jobs_at_a_time(asked: list[JobKeys]) -> None:
         assert bool(slot(job).after) == bool(earlier)
         assert job.planned_s >= slot(job).start_s
         assert job.planned_s == slot(job).start_s or job.planned_s in {*ends_s.values()}
+
+
+BOX = "topology: 'star(hosts=6,server_nics=2,routing=every_nic)'"
+SERVED = "{name: a, scheme: service, hosts: [h3, h0]}, {name: b, scheme: service, hosts: 3}"
+
+
+def test_hosts_and_processes_of_a_service_belong_to_no_job_and_serve_each_that_uses_it() -> None:
+    trial = trial_of(f"{BOX}, service: pbox, jobs: [{SERVED}]")
+    a, b = trial.jobs
+    assert (slot(a).hosts, slot(b).hosts) == ((3, 0), (1, 2, 4)), "and not h5"
+    assert slot(a).served_by == slot(b).served_by == (5,)
+    assert {name: [part.job for part in process.parts] for name, process in trial.members.items()} == {
+        **{"a/h3": ["a"], "a/h0": ["a"]},
+        **{"h5.core0": ["a", "b"], "h5.core1": ["a", "b"], "h5.manager": ["a", "b"]},
+        **{"b/h1": ["b"], "b/h2": ["b"], "b/h4": ["b"]},
+    }
+
+
+def test_connections_of_a_service_are_those_of_its_jobs_and_each_has_a_port() -> None:
+    trial = trial_of(f"{BOX}, service: pbox, jobs: [{SERVED}]")
+    core = trial.members["h5.core1"]
+    assert core.meets == ("a/h3", "a/h0", "b/h1", "b/h2", "b/h4")
+    ports = [
+        trial.ports.of(trial.members[worker], trial.members[process])
+        for process in ("h5.core0", "h5.core1", "h5.manager")
+        for worker in trial.members[process].meets
+    ]
+    assert len(set(ports)) == len(ports) == 5 + 5 + 2
+
+
+def test_a_job_that_has_a_service_for_itself_has_the_plan_of_its_scheme() -> None:
+    alone = trial_of(f"{BOX}, scheme: pbox").job
+    (served,) = trial_of(f"{BOX}, service: pbox, jobs: [{{name: a, scheme: service, hosts: 5}}]").jobs
+    assert served.plan == alone.plan
+    assert (served.cost.link_bytes == alone.cost.link_bytes).all()
+    assert served.gst_theory_s == alone.gst_theory_s
+    assert [each.removeprefix("a/") for each in served.processes] == [*alone.processes]
+
+
+def test_each_job_of_a_service_sends_its_keys_over_all_nics_of_the_box() -> None:
+    a, _ = trial_of(f"{BOX}, service: pbox(key_bytes=0), jobs: [{SERVED}]").jobs
+    assert a.plan.workers == (3, 0)
+    nics = [number for number, link in enumerate(a.network.topology.links) if 5 in (link.a, link.b)]
+    moved = [a.cost.link_bytes[2 * number + way] for number in nics for way in (0, 1)]
+    assert moved == pytest.approx([a.gradient_bytes] * 4), "half of each of two gradients"
+
+
+def test_a_job_beside_a_service_may_have_a_scheme_of_its_own() -> None:
+    mixed = SERVED.replace("b, scheme: service", "b, scheme: ring")
+    trial = trial_of(f"{BOX}, service: pbox, jobs: [{mixed}]")
+    _, b = trial.jobs
+    assert (b.plan.scheme, slot(b).hosts, slot(b).served_by) == ("ring", (1, 2, 4), None)
+    assert [part.job for part in trial.members["h5.core0"].parts] == ["a"]
+
+
+def test_plan_says_which_jobs_a_service_has() -> None:
+    shown = text(plan(read(f"{HEAD}  - {{{BOX}, service: pbox, jobs: [{SERVED}]}}\n", "spec.yaml", Path())))
+    assert "service pbox" in shown
+    assert "h3, h0" in shown

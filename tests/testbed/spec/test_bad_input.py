@@ -227,6 +227,21 @@ CHANGES: dict[str, tuple[str, str]] = {
     "checkpoint_beyond_the_timeout": (RING, RING + ", checkpoint: {every: 2, rate: 300 kB/s}"),
     "checkpoint_of_an_arm_twice": (RING, RING + "}\n  - {" + RING),
     "jobs_beside_a_scheme": (RING, f"{RING}, {_jobs('{name: a, scheme: ring, hosts: 2}')}"),
+    "service_that_is_not_there": (RING, _on_star("{name: a, scheme: service, hosts: 2}")),
+    "service_beside_a_scheme": (RING, f"{RING}, service: pbox"),
+    "service_without_a_job": (RING, _on_star("{name: a, scheme: ring, hosts: 2}") + ", service: pbox"),
+    "service_that_is_named": (RING, _on_star("{name: a, scheme: service, hosts: [h0, h2]}") + ", service: pbox"),
+    "service_that_leaves_too_few": (RING, _on_star("{name: a, scheme: service, hosts: 3}") + ", service: pbox"),
+    "service_that_leaves_none": (
+        RING,
+        "topology: star(hosts=1), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}]",
+    ),
+    "service_that_leaves_one_worker": (RING, _on_star("{name: a, scheme: service, hosts: 1}") + ", service: pbox"),
+    "service_without_a_box": (
+        RING,
+        _on_star("{name: a, scheme: service, hosts: 2}") + ", service: pbox(colocated=true)",
+    ),
+    "service_that_is_a_ring": (RING, _on_star("{name: a, scheme: service, hosts: 2}") + ", service: ring"),
     "jobs_of_a_program": (
         TRAIN + f"arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}\n  - {{label: ring, {RING}}}",
         f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, scheme: ring, hosts: 2}')}}}",
@@ -632,6 +647,16 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "pbox_of_one_rack": ("scheme: ring", "scheme: pbox(boxes=rack)"),
     "pbox_of_racks_beside_workers": ("scheme: ring", "scheme: 'pbox(boxes=rack,colocated=true)'"),
     "pbox_of_one_host": ("star(hosts=5), scheme: ring", "star(hosts=1), scheme: pbox"),
+    "service_of_several_boxes": (
+        "star(hosts=5), scheme: ring",
+        "'spine_leaf(racks=2,hosts_per_rack=3,spines=1)', service: pbox(boxes=rack), jobs: ["
+        "{name: a, scheme: service, hosts: [h0, h3]}, {name: b, scheme: service, hosts: [h1, h4]}]",
+    ),
+    "service_of_jobs_that_begin_later": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), service: pbox, jobs: [{name: a, scheme: service, hosts: 2}, "
+        "{name: b, scheme: service, hosts: 2, start: 2 s}]",
+    ),
     "pbox_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: pbox"),
     "pbox_overlap": (
         "scale: 200}\narms:",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
-from testbed.workloads.kinds.parts import Carrier, Connections, Wording
+from testbed.workloads.kinds.parts import Carrier, Connections, Sharing, Wording
 from testbed.workloads.kinds.phub import cost as costs
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
 from testbed.workloads.kinds.phub.plan import Plan, from_fields
@@ -37,6 +39,17 @@ class BoxWording(Wording):
         return f"{bound} for all keys there, and the largest piece back"
 
 
+class BoxSharing(Sharing[Plan]):
+    """Boxes, each of which may serve several jobs."""
+
+    server = "box"
+
+    def placed(self, plan: Plan, part: Part) -> Plan:
+        names = [node.name for node in part.whole.nodes]
+        workers, boxes = (tuple(part.nodes[node] for node in nodes) for nodes in (plan.workers, plan.boxes))
+        return replace(plan, nodes=tuple(names), workers=workers, boxes=boxes)
+
+
 class BoxKind(Kind[Plan]):
     """Workers, the cores of a box, and its manager. Each worker gets weights that all gradients of an iteration have
     changed."""
@@ -45,6 +58,7 @@ class BoxKind(Kind[Plan]):
     carrier = Carrier("a box takes steps on weights, and a script has none there")
     connections = Connections(are_parallel=True, are_chosen=True)
     wording = BoxWording()
+    sharing = BoxSharing()
 
     def check_form(self, plan: Plan, topology: Topology) -> None:
         if plan.nodes != tuple(node.name for node in topology.nodes):

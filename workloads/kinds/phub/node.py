@@ -6,9 +6,11 @@ import socket
 import time
 from bisect import bisect_left
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import TrialTimeoutError
+from testbed.base.process_names import in_job
 from testbed.workloads import tasks
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub import api
@@ -22,6 +24,9 @@ from testbed.workloads.kinds.phub.plan import Plan
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
+
+_NAMESPACES = count()
+"""Numbers of namespaces: a manager has a part in each job."""
 
 
 class Worker(Client):
@@ -49,12 +54,13 @@ def join(job: WorkerJob, plan: Plan, part: Participant | None) -> Client | Core 
         TrialTimeoutError, WorkerError: one of them did not come, or came with a wrong nonce.
         PrivilegeError: the kernel refuses the congestion control.
     """
+    job = replace(job, name=in_job(job.job, job.name))  # as the plan names it
     ends = meet(job, plan)
     cores = [ends[name] for name in plan.cores_at if name in ends]
     if part is not None:
         return _worker(job, plan, part, ends, cores)
     if job.name == plan.manager:
-        handle = Handle.new(namespace=0)
+        handle = Handle.new(next(_NAMESPACES))
         api.hand_on(handle, [*cores, ends[plan.nodes[plan.workers[0]]]])
         return Manager(job.name, cores, plan, job.training.iterations)
     return _core(job, plan, ends)

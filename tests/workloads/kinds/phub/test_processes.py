@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import secrets
 import sys
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +24,7 @@ from testbed.trial.ports import SYNC_PORT, Ports
 from testbed.workloads import kinds, worker
 from testbed.workloads.job import Compute, Peer, Replay, WorkerJob
 from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.schemes import build_plan
 from tests import ports
@@ -61,6 +69,52 @@ def jobs(made: Plan, expression: str, folder: Path) -> list[WorkerJob]:
         )
         found.append(job)
     return found
+
+
+def test_a_job_that_fails_leaves_no_memory_in_processes_that_go_on_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs, each part in a thread as in a shared process, which does not collect garbage meanwhile. The worker h0
+    of the first ends after an iteration; the second job takes a second."""
+    memories: dict[str, weakref.ref[Memory]] = {}
+
+    class Watched(Memory):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            memories[threading.current_thread().name] = weakref.ref(self)
+
+    def begin(job: WorkerJob) -> int:
+        threading.current_thread().name = job.job
+        return worker._status(partial(worker._do, job))
+
+    monkeypatch.setattr("testbed.workloads.kinds.phub.node.Memory", Watched)
+    monkeypatch.setattr(gc, "enable", lambda: None)
+    made = build_plan("pbox", build_topology("star(hosts=3)", rate_bps=10**9), TENSORS)
+    assert isinstance(made, Plan)
+    parts = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for job in jobs(made, "star(hosts=3)", tmp_path / name):
+            short = replace(REPLAY, iterations=1) if (name, job.name) == ("a", "h0") else REPLAY
+            compute = Compute("paced", 0.0 if name == "a" else 0.3)
+            parts.append(replace(job, name=f"{name}/{job.name}", job=name, training=short, compute=compute))
+    try:
+        with ThreadPoolExecutor(len(parts)) as threads:
+            done = {job.name: threads.submit(begin, job) for job in parts}
+            assert done["a/h2.core0"].result(20) == 1
+            assert "lost the connection to h0" in (tmp_path / "a/h2.core0.jsonl").read_text()
+            end_s = time.monotonic() + 10
+            while "b" not in memories and time.monotonic() < end_s:
+                time.sleep(0.01)
+            time.sleep(0.1)  # until the thread's frame is gone
+            assert memories["a"]() is None
+            assert memories["b"]() is not None, "the other job has its own"
+            assert {name: one.result(20) for name, one in done.items() if name[0] == "b"} == dict.fromkeys(
+                ["b/h0", "b/h1", "b/h2.core0", "b/h2.manager"], 0
+            )
+    finally:
+        monkeypatch.undo()
+        gc.enable()
 
 
 def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
