@@ -6,8 +6,8 @@ Each run starts a small experiment, a training or a topic model, and at a random
 process of it, stops one for good or for a while, cuts a process's node off (down),
 interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
 disk. Of the run's processes that are there, first the role is drawn, each as likely as any other, and then one of that
-role. A trial's processes have the roles of their schemes: worker, daemon, aggregator, server, replica, scheduler. With
-``--roles``, only these are drawn, from the drawn moment on as soon as there is one. Then:
+role. A trial's processes have the roles of their schemes: worker, daemon, aggregator, server, replica, scheduler, core,
+manager. With ``--roles``, only these are drawn, from the drawn moment on as soon as there is one. Then:
 
 - the harness must have ended within :func:`limit_s`, and everything else ``GONE_S`` later;
 - no process, network namespace, mount, interface or temporary file is left, and net sysctls, routes and firewall are
@@ -15,8 +15,8 @@ role. A trial's processes have the roles of their schemes: worker, daemon, aggre
 - the records and samples of finished trials can be read, those of the arms with MLfabric, too, which go on when some
   processes are killed, a server included, once it has a checkpoint, or if it has a replica; and a trial that failed
   names the node that was hit;
-  With ``--roles`` that only processes of trials have, a run has one scheduled trial that has such a process, and is hit
-  while that trains;
+  With ``--roles`` that only processes of trials have, a run has one scheduled trial, or one with a box, that has such a
+  process, and is hit while that trains;
 - where a process was hit without which the others of its trial go on, while that trained, the trial is done, its record
   has the loss, and the run's exit code is 0. A trial of which anything had ended by then may fail all the same, as what
   had been decided may be lost then;
@@ -61,6 +61,7 @@ from testbed.spec import read
 from testbed.trial.model import Trial
 from testbed.workloads.failover import SAMPLES
 from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.phub.plan import Plan
 
 SPEC = """\
 name: crash
@@ -93,6 +94,7 @@ workload: {model: lenet5, dataset: digits, batch: 2, iterations: 20, compute: {m
 arms:
   - {topology: star(hosts=5), scheme: mlfabric_s(aggregators=1)}
   - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,servers=2)"}
+  - {topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: pbox}
 SETTINGS"""
 """Nobody goes on without any of their processes."""
 SETTINGS = """\
@@ -118,7 +120,7 @@ FAILS_S = 2.0
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
-ON_NODES = ("worker", "daemon", "aggregator", "server", "replica", "scheduler")
+ON_NODES = ("worker", "daemon", "aggregator", "server", "replica", "scheduler", "core", "manager")
 """Roles of a trial's processes."""
 ROLES = (*ON_NODES, "harness", "referee", "launcher", "sandbox", "helper", "other")
 EVENTS = (
@@ -255,7 +257,8 @@ def planned(spec: str) -> tuple[Trial, ...]:
 
 @cache
 def specs(only: Sequence[str]) -> tuple[str, ...]:
-    """What runs may run: all specs, or one for each scheduled trial that has a process of these roles."""
+    """What runs may run: all specs, or one for each scheduled trial or trial with a box that has a process of these
+    roles."""
     if not is_inner(only):
         return SPECS
     found = []
@@ -263,7 +266,7 @@ def specs(only: Sequence[str]) -> tuple[str, ...]:
         whole = yaml.safe_load(spec)
         for arm, trial in zip(whole["arms"], planned(spec), strict=True):
             roles = {trial.job.role(name) for name in trial.job.processes}
-            if isinstance(trial.job.plan, Fabric) and roles & {*only}:
+            if isinstance(trial.job.plan, (Fabric, Plan)) and roles & {*only}:
                 found.append(yaml.safe_dump({**whole, "arms": [arm]}))
     return tuple(found)
 

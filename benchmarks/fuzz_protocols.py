@@ -20,6 +20,7 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -47,6 +48,13 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Peer
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
+from testbed.workloads.kinds.phub import api
+from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.core import Core, Ends
+from testbed.workloads.kinds.phub.exchange import End
+from testbed.workloads.kinds.phub.manager import Manager
+from testbed.workloads.kinds.phub.memory import Memory
+from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.chunks import cut
@@ -54,7 +62,7 @@ from testbed.workloads.sync.compiled import CompiledEngine
 from testbed.workloads.sync.engine import Engine
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.reception import Reception
-from testbed.workloads.sync.schemes import build as build_scheme
+from testbed.workloads.sync.schemes import build_plan
 
 NOBODY = 65534
 
@@ -368,7 +376,7 @@ PATIENCE_S = 0.0
 """For a neighbour that says nothing: all that it is going to say is there already."""
 Sockets = Mapping[int, socket.socket]
 Member = Callable[[int, Sockets, float], None]
-Talk = Callable[[Forest, int, Sockets, float], None]
+Talk = Callable[[Any, int, Sockets, float], None]
 
 
 def synchronise(
@@ -408,10 +416,49 @@ def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> 
         server.barrier(patience_s)
 
 
+def push_and_pull(plan: Plan, number: int, sockets: Sockets, patience_s: float) -> None:
+    """Iterations of a box, by one of its workers, a core, or the manager, from the handle on."""
+    names = [process.name for process in plan.processes()]
+    name, ends = names[number], {names[at]: End(names[at], at, sock) for at, sock in sockets.items()}
+    first, *others = workers = names[: len(plan.workers)]
+    cores = [ends[core] for core in plan.cores_at if core in ends]
+    if name in workers:
+        is_first = name == first
+        handle = (api.create_service if is_first else api.take_handle)(
+            ends[plan.manager if is_first else first], patience_s
+        )
+        api.hand_on(handle, [*cores, *(ends[other] for other in others if is_first)])
+        weights = np.zeros(FLOATS, np.float32)
+        with api.init_service(name, cores, plan, np.ones(FLOATS, np.float32), weights) as client:
+            client.barrier(patience_s)
+            for _ in range(UPDATES):
+                api.push_pull(client, range(len(plan.keys)), timeout_s=patience_s)
+            client.barrier(patience_s)
+        return
+    if name == plan.manager:
+        api.hand_on(Handle.new(0), [*cores, ends[first]])
+        served: Core | Manager = Manager(name, cores, plan, UPDATES)
+    else:
+        deadline = time.monotonic() + patience_s
+        handle = Handle.read(ends[plan.manager].sock, plan.manager, deadline)
+        for worker in workers:
+            handle.check(Handle.read(ends[worker].sock, worker, deadline), worker)
+        memory = Memory({key: plan.keys[key].floats for key in plan.keys_of(name)}, plan.parts(name))
+        values = {key: memory.room(len(total)) for key, total in memory.sums.items()}
+        held = {key: (value, partial(np.add, value, out=value)) for key, value in values.items()}
+        joined = Ends(name, [ends[worker] for worker in workers], ends[plan.manager])
+        served = Core(joined, plan, held, memory, UPDATES, None)
+    with served:
+        served.barrier(patience_s)
+        for _ in served.serve(1, 0, 1, patience_s):
+            pass
+        served.barrier(patience_s)
+
+
 def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Subject:
-    """What the neighbours of a node send to it. An input is of one of them; the others are honest."""
-    forest = build_scheme(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
-    heard = overheard(forest, node, partial(talk, forest))
+    """What the neighbours of a process send to it. An input is of one of them; the others are honest."""
+    plan = build_plan(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
+    heard = overheard(_met(plan), node, partial(talk, plan))
     places = [(peer, i) for peer, pieces in heard.items() for i in range(len(pieces))]
     honest = [bytes([at, False]) + heard[peer][i].said for at, (peer, i) in enumerate(places)]
 
@@ -423,7 +470,7 @@ def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk)
         changed = [*heard[peer][:i], Piece(heard[peer][i].after_bytes, one[2:], bool(one[1])), *heard[peer][i + 1 :]]
         replays = {other: Replay(pieces) for other, pieces in {**heard, peer: changed}.items()}
         try:
-            talk(forest, node, cast(Sockets, replays), PATIENCE_S)
+            talk(plan, node, cast(Sockets, replays), PATIENCE_S)
         finally:
             for replay in replays.values():
                 replay.close()
@@ -460,6 +507,9 @@ class Replay:
         self._say()
         return count
 
+    def sendall(self, data: bytes) -> None:
+        self.sendmsg([data])
+
     def close(self) -> None:
         self._ours.close()
         self._theirs.close()
@@ -474,20 +524,24 @@ class Replay:
                 self._theirs.shutdown(socket.SHUT_WR)
 
 
-def _neighbours(forest: Forest, node: int) -> list[int]:
-    by_name = {process.name: process for process in kinds.of(forest).processes(forest)}
-    process = by_name.get(forest.nodes[node])  # a switch that only forwards has none
-    return [] if process is None else [forest.nodes.index(other) for other in process.meets]
+def _met(plan: Any) -> list[list[int]]:
+    """The neighbours of each process by number: of a forest that of its node, of a box its place among processes."""
+    if isinstance(plan, Forest):
+        met = {process.name: process.meets for process in kinds.of(plan).processes(plan)}
+        return [[plan.nodes.index(other) for other in met.get(node, ())] for node in plan.nodes]  # switches have none
+    names = [process.name for process in plan.processes()]
+    pairs = [sorted(map(names.index, pair)) for pair in plan.meetings()]
+    return [[sum(pair) - number for pair in pairs if number in pair] for number in range(len(names))]
 
 
-def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:
-    """What each neighbour of a node sends to it in an honest conversation of all nodes."""
-    ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(forest.nodes))}
+def overheard(met: Sequence[Sequence[int]], node: int, member: Member) -> dict[int, list[Piece]]:
+    """What each neighbour of a process sends to it in an honest conversation of all."""
+    ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(met))}
     heard: dict[int, list[Piece]] = {}
     sent_bytes: Counter[int] = Counter()
     relayed: dict[socket.socket, tuple[socket.socket, int, bool]] = {}
     for a in ends:
-        for b in (one for one in _neighbours(forest, a) if one > a):
+        for b in (one for one in met[a] if one > a):
             if node not in (a, b):
                 ends[a][b], ends[b][a] = socket.socketpair()
                 continue
@@ -569,6 +623,9 @@ def protocols() -> list[Subject]:
         conversation("their workers", "star(hosts=4)", "async_ps(servers=2)", 0, exchange),
         conversation("server with a replica", "star(hosts=4)", "async_ps(replication=chain)", 2, exchange),
         conversation("replica", "star(hosts=4)", "async_ps(replication=chain)", 3, exchange),
+        conversation("box, core", "star(hosts=3)", "pbox(key_bytes=64)", 2, push_and_pull),
+        conversation("box, manager", "star(hosts=3)", "pbox(key_bytes=64,aggregation=wide)", 3, push_and_pull),
+        conversation("box, worker", "star(hosts=3)", "pbox(key_bytes=64)", 0, push_and_pull),
     ]
 
 

@@ -80,6 +80,14 @@ class Sample(Part):
     divergence = unread(
         float, "the most that their weights can have been apart then (MLfabric, eq. 11)", "norm of weights"
     )
+    layer_ready_s = unread(
+        float,
+        "when a layer's gradient was ready, by layer in the order of the backward pass, from 1 on; `pbox` with "
+        "`overlap: layer` only, as the next two",
+        key="ready_s_*",
+    )
+    layer_pushed_s = unread(float, "when the last of its bytes had gone to the kernel", key="pushed_s_*")
+    layer_back_s = unread(float, "when all of its weights were back", key="back_s_*")
     sent_bytes = unread(
         int,
         "payload that it sent in the iteration, by neighbour's node, from 1 on; as the next three; tuned schemes only",

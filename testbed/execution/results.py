@@ -26,6 +26,8 @@ from testbed.workloads.kinds.evidence import Exchanged
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters with which a formula begins."""
+OF_LAYERS = r"^(ready|pushed|back)_s_\d+$"
+"""Columns of moments of one layer each."""
 _SAMPLE_COLUMNS = {field.more["line"]: field.key for field in in_lines()}
 """Columns of samples, by their names in the lines of workers."""
 
@@ -46,7 +48,7 @@ def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -
     Raises:
         DiskFullError, OutputError: it cannot be written.
     """
-    moments = ["start_s", "ready_s", "sum_s", "end_s"]
+    moments = ["start_s", "ready_s", "sum_s", "end_s", *samples.filter(regex=OF_LAYERS)]
     relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments})
     write_bytes(path, relative.to_parquet(index=False), folder=folder)
 

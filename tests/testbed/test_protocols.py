@@ -14,7 +14,7 @@ NAMES = [
     *("docker wire", "workers, greetings", "engine, ring", "engine, server", "compiled, ring"),
     *("compiled, server", "engine, switch"),
     *("engine, below a switch", "parameter server", "its workers", "two parameter servers", "their workers"),
-    *("server with a replica", "replica"),
+    *("server with a replica", "replica", "box, core", "box, manager", "box, worker"),
 ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from testbed.workloads.sync.connection import Connection, LostError, linger, lost
+from testbed.workloads.sync.connection import HEADER_BYTES, Act, Connection, LostError, linger, lost
 from testbed.workloads.sync.loop import Loop
 
 _KIND_SHIFT = 28
@@ -44,9 +44,13 @@ class Framed(Loop):
     def _waits_for(self, connection: Connection) -> bool:
         """Whether something is still to come from this neighbour, so that it may not have ended."""
 
-    def _push(self, connection: Connection, kind: int, payload: memoryview, length: int = 0) -> None:
-        """Queue a message; ``length`` is a note's. The payload must stay as it is until it is sent."""
-        connection.push(kind << _KIND_SHIFT | length, payload)
+    def _push(
+        self, connection: Connection, kind: int, payload: memoryview, length: int = 0, left: Act | None = None
+    ) -> None:
+        """Queue a message; ``length`` is a note's. The payload must stay as it is until it is sent; then ``left`` is
+        called."""
+        word = kind << _KIND_SHIFT | length
+        connection.push_raw(word.to_bytes(HEADER_BYTES, "big"), payload, left=left)
 
     def close(self) -> None:
         """Close every connection once what was sent has arrived, or after :data:`.connection.LINGER_S`."""

@@ -75,6 +75,13 @@ def chains(order: Sequence[int]) -> Parents:
     return parents
 
 
+def stars(count: int) -> Parents:
+    """Make stars, int32[count, count]: in row c, each other number is a child of c."""
+    parents = np.repeat(np.arange(count, dtype=np.int32)[:, None], count, axis=1)
+    np.fill_diagonal(parents, ROOT)
+    return parents
+
+
 def among(order: Sequence[int], hosts: int) -> Parents:
     """Make :func:`chains` along a closed ring of k of the hosts, int32[k, hosts]; row c ends at the c-th of them by
     number, and the other hosts are absent."""

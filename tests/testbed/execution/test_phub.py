@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from testbed.execution.execute import Outcome
@@ -31,6 +32,10 @@ arms:
   - {label: PShard, topology: star(hosts=3), scheme: "pbox(colocated=true,key_bytes=4096)"}
   - {label: NICs, topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: "pbox(cores=2,aggregation=wide)"}
   - {label: by worker, topology: "star(hosts=4,server_nics=2,routing=every_nic)", scheme: pbox(affinity=worker)}
+  - label: racks
+    topology: "spine_leaf(racks=2,hosts_per_rack=3,spines=1,server_nics=2,routing=every_nic)"
+    scheme: pbox(boxes=rack,across=ps)
+  - {label: ring, topology: "spine_leaf(racks=3,hosts_per_rack=2,spines=1)", scheme: "pbox(boxes=rack,across=ring)"}
 timeout: 20 s
 retries: 0
 quiet: 0 s
@@ -60,7 +65,7 @@ def trained(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return {one.record["label"]: one for one in bench.run(TRAINED, tmp_path_factory.mktemp("phub"))}
 
 
-@pytest.mark.parametrize("label", ["PBox", "PShard", "NICs", "by worker"])
+@pytest.mark.parametrize("label", ["PBox", "PShard", "NICs", "by worker", "racks", "ring"])
 def test_weights_are_the_references(trained: dict[str, Outcome], label: str) -> None:
     record = trained[label].record
     assert (record["status"], record["error"]) == ("done", None)
@@ -68,6 +73,31 @@ def test_weights_are_the_references(trained: dict[str, Outcome], label: str) -> 
     assert record["sums"]["checked_sums"] == 6
     assert record["sums"]["sums_error"] <= record["sums"]["sums_allowed"]
     carried_what_the_forest_says(record)
+
+
+def test_samples_tell_when_each_layer_was_ready_pushed_and_back(trained: dict[str, Outcome]) -> None:
+    samples = trained["PBox"].samples
+    assert samples is not None
+    ready, pushed, back = (samples.filter(regex=rf"^{what}_s_\d+$") for what in ("ready", "pushed", "back"))
+    assert ready.shape == pushed.shape == back.shape
+    assert ready.shape[1] == 17, "convolutions, normalisations and the linear layer of ResNet-8"
+    assert not np.isnan(back).any(axis=None)
+    assert (ready.to_numpy() <= pushed.to_numpy()).all()
+    assert (pushed.to_numpy() <= back.to_numpy()).all()
+    assert np.allclose(ready.max(axis=1), samples["ready_s"], atol=1e-3)
+    assert np.allclose(back.max(axis=1), samples["sum_s"], atol=1e-3), "GST ends with the last layer"
+
+
+def test_a_box_takes_nesterovs_step_as_the_reference_does(bench: Bench, tmp_path: Path) -> None:
+    """By worker, another core may take the next step, and has the velocity from the one before."""
+    arms = "".join(f"{line}\n" for line in TRAINED.splitlines() if "label: PBox" in line or "label: by worker" in line)
+    spec = TRAINED[: TRAINED.index("arms:")].replace("momentum: 0.5", "momentum: 0.5\n  optimiser: nesterov")
+    outcomes = bench.run(f"{spec}arms:\n{arms}timeout: 20 s\nretries: 0\nquiet: 0 s\n", tmp_path)
+    assert len(outcomes) == 2
+    for outcome in outcomes:
+        record = outcome.record
+        assert (record["status"], record["error"]) == ("done", None)
+        assert record["accuracy"]["weights_equal"] is True
 
 
 def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
@@ -80,12 +110,26 @@ def test_sums_of_a_profile_are_right(bench: Bench, tmp_path: Path) -> None:
         assert all(link["theory_bytes"] for link in record["links"]), "no NIC is dark"
 
 
-@pytest.mark.parametrize(("node", "said"), [("h1", "worker on h1"), ("h3", r"process h3\.(core\d|manager)")])
-def test_whoever_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str, said: str) -> None:
-    """A worker, and the box, whose processes end at once: whichever is seen first is named."""
+WAITS = r"h3\.core\d made no progress for 2 s; it waits for (key \d+ from h1|h1 to take what is theirs)"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("kind: kill, nodes: h1", "the worker on h1 was killed by SIGKILL"),
+        ("kind: kill, nodes: h3", r"the process h3\.(core\d|manager) was killed by SIGKILL"),
+        ("kind: freeze, hosts: [h1], until: 60 s", WAITS),
+        ("kind: down, links: [h1], until: 60 s", WAITS),
+    ],
+)
+def test_whoever_dies_or_stands_still_fails_the_trial_by_name(
+    bench: Bench, tmp_path: Path, event: str, said: str
+) -> None:
+    """A worker that is killed, frozen, or cut off; and the box, whose processes end at once: whichever is seen first is
+    named."""
     (arm,) = (line for line in PLAYED.splitlines() if "pbox}" in line and "PBox" in line)
-    spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{kind: kill, nodes: {node}, at: 0.3 s}}]\narms:\n{arm}\n"
-    spec = spec.replace("iterations: 4", "iterations: 40") + "retries: 0\nquiet: 0 s\n"
+    spec = PLAYED[: PLAYED.index("arms:")] + f"perturb: [{{{event}, at: 0.3 s}}]\narms:\n{arm}\n"
+    spec = spec.replace("iterations: 4", "iterations: 40") + "timeout: 2 s\nretries: 0\nquiet: 0 s\n"
     (outcome,) = bench.run(spec, tmp_path)
     assert outcome.record["status"] == "failed"
-    assert re.search(f"the {said} was killed by SIGKILL", outcome.record["error"])
+    assert re.search(said, outcome.record["error"])

@@ -645,6 +645,9 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "pbox_colocated_by_worker": ("scheme: ring", "scheme: 'pbox(colocated=true,affinity=worker)'"),
     "pbox_wide_by_worker": ("scheme: ring", "scheme: 'pbox(aggregation=wide,affinity=worker)'"),
     "pbox_of_one_rack": ("scheme: ring", "scheme: pbox(boxes=rack)"),
+    "pbox_across_of_one_box": ("scheme: ring", "scheme: pbox(across=ring)"),
+    "pbox_across_wide": ("scheme: ring", "scheme: 'pbox(boxes=rack,across=ps,aggregation=wide)'"),
+    "pbox_across_by_worker": ("scheme: ring", "scheme: 'pbox(boxes=rack,across=ps,affinity=worker)'"),
     "pbox_of_racks_beside_workers": ("scheme: ring", "scheme: 'pbox(boxes=rack,colocated=true)'"),
     "pbox_of_one_host": ("star(hosts=5), scheme: ring", "star(hosts=1), scheme: pbox"),
     "service_of_several_boxes": (

@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 from testbed.workloads.kinds.phub.exchange import CALLED, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
 from testbed.workloads.kinds.phub.plan import Plan
@@ -69,7 +70,11 @@ class Client(Keyed):
         while queue and len(due) < self._window:
             kind, key = queue.popleft()
             due.add((_ANSWER[kind], key))
-            self._say(at, kind, key, None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)])
+            floats = None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)]
+            self._say(at, kind, key, floats, partial(self._has_left, key))
+
+    def _has_left(self, key: int) -> None:
+        """Take note that all bytes of a message about a key have gone to the kernel."""
 
     def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
         if (kind, number) not in self._due[connection.node]:

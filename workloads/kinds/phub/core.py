@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.kinds.phub.exchange import CAME, CHANGED, GO, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.exchange import (
+    CAME,
+    CHANGED,
+    GO,
+    KEPT,
+    PART,
+    PULL,
+    PUSH,
+    PUSH_PULL,
+    TOTAL,
+    VALUE,
+    End,
+    Keyed,
+)
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving.exchange import Floats, Holder
@@ -29,13 +42,14 @@ Held = Mapping[int, tuple[Floats, Callable[[Floats], None]]]
 
 @dataclass(frozen=True)
 class Ends:
-    """Ends of a core's connections: with its workers, by rank, with the manager, and with cores that own the same
-    keys; ``name`` is the core's."""
+    """Ends of a core's connections: with its workers, by rank, with the manager, with cores that own the same keys, and
+    with those of other boxes that it adds sums of racks with, by box; ``name`` is the core's."""
 
     name: str
     workers: Sequence[End]
     manager: End
     mates: Sequence[End] = ()
+    boxes: Mapping[int, End] = field(default_factory=dict)
 
 
 class Core(Holder, Keyed):
@@ -46,13 +60,24 @@ class Core(Holder, Keyed):
     ) -> None:
         """Set up with room for what comes; ``memory`` has the sums of the keys that are ``held``. ``sketch`` takes all
         sums that this core completes; None where nobody compares them."""
-        super().__init__(ends.name, [*ends.workers, ends.manager, *ends.mates])
+        super().__init__(ends.name, [*ends.workers, ends.manager, *ends.mates, *ends.boxes.values()])
         self._plan, self._held, self._iterations, self._sketch = plan, held, iterations, sketch
         self._memory, self._world = memory, len(ends.workers)
         self._children, self._parents = range(self._world), [self._world]
         self._mates = range(self._world + 1, self._world + 1 + len(ends.mates))
+        self._boxes = {box: self._mates.stop + number for number, box in enumerate(ends.boxes)}
+        box = plan.cores_at[ends.name].box
+        self._owned = {key for key in held if plan.places[key].box == box}
+        self._hops = {key: plan.hops[box, plan.places[key].box] for key in held}
+        self._below = {key: [self._boxes[other] for other in hops.below] for key, hops in self._hops.items()}
+        sources = (self._boxes[hops.source] for hops in self._hops.values() if hops.source is not None)
+        below = (at for each in self._below.values() for at in each)
+        self._due = {at: iterations * count for at, count in Counter((*sources, *below)).items()}
+        """By core of another box, how many sums are to come from it."""
+        self._passed: set[int] = set()
+        """Keys whose sum has gone to another box, and has not come back as that of all racks."""
         longest = max((len(values) for values, _ in held.values()), default=0)
-        self._rooms = [np.empty(longest, np.float32) for _ in range(self._world)]
+        self._rooms = {at: np.empty(longest, np.float32) for at in (*range(self._world), *self._boxes.values())}
         self._have: dict[int, set[int]] = {key: set() for key in held}
         """By key, the workers of this core whose gradients are in its sum."""
         self._asked: dict[int, set[int]] = {key: set() for key in held}
@@ -84,6 +109,10 @@ class Core(Holder, Keyed):
             return None
         if kind == CHANGED and rank in self._mates and number in self._held:
             return None
+        if kind == TOTAL and number in self._passed and rank == self._source(number):
+            return self._memory.sums[number]
+        if kind == PART and rank in self._below.get(number, ()) and rank not in self._have[number]:
+            return self._rooms[rank][: len(self._held[number][0])]
         if kind not in (PUSH, PUSH_PULL, PULL) or rank >= self._world:
             raise self._wrong(connection, kind, number)
         if number not in self._held:
@@ -109,11 +138,17 @@ class Core(Holder, Keyed):
             self._hand_out(number)
         elif kind == PULL:
             self._pull(rank, number)
+        elif kind == TOTAL:
+            self._due[rank] -= 1
+            self._passed.remove(number)
+            self._change([number])
         else:
             self._have[number].add(rank)
             is_whole = self._memory.add(number, self._rooms[rank][: len(self._held[number][0])])
             if kind == PUSH:
                 self._say(rank, KEPT, number)
+            elif kind == PART:
+                self._due[rank] -= 1
             else:
                 self._asked[number].add(rank)
             if is_whole:
@@ -127,7 +162,11 @@ class Core(Holder, Keyed):
             self._give(rank, key, self._held[key][0].copy())  # others may push meanwhile, and change it
 
     def _complete(self, key: int) -> None:
-        """Go on with a key that has come from all workers."""
+        """Go on with a key that has come from all workers, and from the racks whose sums come here."""
+        if (above := self._hops[key].above) is not None:
+            self._passed.add(key)  # so the sum stays as it is until that of all racks comes in its place
+            self._say(self._boxes[above], PART, key, self._memory.sums[key])
+            return
         if self._plan.aggregation == "tall":
             self._change([key])
             return
@@ -139,9 +178,13 @@ class Core(Holder, Keyed):
     def _change(self, keys: Sequence[int]) -> None:
         """Change the values of keys by their sums, and have them sent to all that wait."""
         for key in keys:
+            if onto := self._hops[key].onto:
+                total = self._memory.sums[key].copy()  # workers may push this key again before it has left
+                for box in onto:
+                    self._say(self._boxes[box], TOTAL, key, total)
             self._held[key][1](self._memory.sums[key])
         for key in keys:
-            if self._sketch is not None:  # before others may add to this sum again
+            if self._sketch is not None and key in self._owned:  # before others may add to this sum again
                 self._sketch.add(self._plan.keys[key].span[0], self._memory.sums[key])
             for mate in self._mates:
                 self._say(mate, CHANGED, key)
@@ -160,6 +203,12 @@ class Core(Holder, Keyed):
         if self._sketch is not None and self._left % len(self._held) == 0:
             self._sketched.append((self._iterations - 1 - self._left // len(self._held), self._sketch.take()))
 
+    def _source(self, key: int) -> int:
+        """Return the number of the connection from which a key's sum of all racks comes."""
+        source = self._hops[key].source
+        assert source is not None
+        return self._boxes[source]
+
     def _give(self, rank: int, key: int, value: Floats) -> None:
         self._say(rank, VALUE, key, value)
         if self._done[key] == self._iterations:
@@ -168,6 +217,8 @@ class Core(Holder, Keyed):
     def _waits_for(self, connection: Connection) -> bool:
         if connection.node in self._mates:
             return False  # one that is done may have told all before another has
+        if connection.node in self._boxes.values():
+            return self._due.get(connection.node, 0) > 0
         if self.met[connection.node] < self._barriers:
             return True
         if connection.node == self._world:
@@ -178,8 +229,10 @@ class Core(Holder, Keyed):
         stuck = [connection.name for connection in self._stuck()]
         if stuck:
             return f"for {', '.join(stuck)} to take what is theirs"
-        silent = self._missing([*self._children, *self._parents])
+        what, silent = "", self._missing([*self._children, *self._parents])
         if not silent:
             key = min(self._done, key=lambda key: (self._done[key], -len(self._have[key]), key))
-            silent = [rank for rank in range(self._world) if rank not in self._have[key]] or [*self._mates]
-        return f"for {', '.join(self._by_node[at].name for at in silent)}"
+            what, came = f"key {key} from ", self._have[key]
+            silent = [at for at in (*range(self._world), *self._below[key]) if at not in came] or [*self._mates]
+            silent = [self._source(key)] if key in self._passed else silent
+        return f"for {what}{', '.join(self._by_node[at].name for at in silent)}"

@@ -15,7 +15,7 @@ from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
 from testbed.workloads.sync.flows import Flows
 
 Moved = dict[Way, float]
-"""Bytes that workers send boxes, by connection; as many come back."""
+"""Bytes by the way that they take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +27,24 @@ class BoxCost(Cost):
     are jobs that pass one after the other: the least time is that of all pieces on one, and of the largest on the other
     (Johnson 1954, for jobs that take as long on both).
 
+    Boxes that add sums of racks exchange these, too. They can go while links are busy in the other direction, so the
+    largest piece is added to the bytes of workers alone.
+
     Attributes:
+        served_bytes: float64[2 x links], bytes between workers and boxes by directed link.
         back_bytes: float64[2 x links], bytes of the largest piece by directed link.
     """
 
+    served_bytes: Floats
     back_bytes: Floats
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
-        """Return a lower bound of GST (s), all gradients being ready at once: what the busiest link takes for its bytes
-        and for the largest piece, which goes the other way before or after."""
-        whole_s = shaper.least_s(self.late_bytes, self.link_rate_bps)
+        """Return a lower bound of GST (s), all gradients being ready at once: what the busiest link takes for all
+        its bytes, or for those of workers and the largest piece, which goes the other way before or after."""
+        whole_s = shaper.least_s(self.served_bytes, self.link_rate_bps)
         piece_s = shaper.least_s(self.back_bytes, self.link_rate_bps)
         back = np.arange(len(piece_s)) ^ 1
-        return float((whole_s + piece_s[back]).max(initial=0.0))
+        return max(super().bound_s(shaper), float((whole_s + piece_s[back]).max(initial=0.0)))
 
 
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> BoxCost:
@@ -49,20 +54,35 @@ def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> BoxCost:
         TopologyError: a worker and a box have no route.
     """
     pieces = _pieces(plan, gradient_bytes)
-    along = cost_of_flows(_flows(_added(pieces)), topology, rounds=2)
-    return BoxCost(**vars(along), back_bytes=_largest(pieces, topology))
+    served = _added(pieces)
+    across = _across(plan, gradient_bytes)
+    rounds = 2 if plan.across == "none" else 4 if plan.across == "ps" else 2 * len(plan.boxes)
+    along = cost_of_flows(_flows(_added([served, across])), topology, rounds)
+    served_bytes = cost_of_flows(_flows(served), topology, 2).link_bytes if across else along.link_bytes
+    return BoxCost(**vars(along), served_bytes=served_bytes, back_bytes=_largest(pieces, topology))
 
 
 def _pieces(plan: Plan, gradient_bytes: float) -> list[Moved]:
-    """List the bytes of each piece by the connections over which workers send it: a key, or with wide aggregation a
-    layer."""
+    """List the bytes of each piece by the ways between workers and boxes, there and back: a key, or with wide
+    aggregation a layer."""
     scale = gradient_bytes / sum(plan.tensors)
     pieces: dict[int, Moved] = {}
     for number, (key, place) in enumerate(zip(plan.keys, plan.places, strict=True)):
         piece = pieces.setdefault(key.layer if plan.aggregation == "wide" else number, {})
-        for way in plan.ways(place):
-            piece[way] = piece.get(way, 0.0) + scale * key.floats
+        for sender, receiver, connection in plan.ways(place):
+            for way in ((sender, receiver, connection), (receiver, sender, connection)):
+                piece[way] = piece.get(way, 0.0) + scale * key.floats
     return list(pieces.values())
+
+
+def _across(plan: Plan, gradient_bytes: float) -> Moved:
+    """Return the bytes of sums between boxes."""
+    scale = gradient_bytes / sum(plan.tensors)
+    return _added(
+        {way: scale * key.floats}
+        for key, place in zip(plan.keys, plan.places, strict=True)
+        for way in plan.ways_across(place)
+    )
 
 
 def _added(pieces: Iterable[Moved]) -> Moved:
@@ -74,9 +94,9 @@ def _added(pieces: Iterable[Moved]) -> Moved:
 
 
 def _flows(moved: Moved) -> Flows:
-    """Return flows of these bytes to boxes, and of as many back."""
-    both = sorted([(*way, count) for way, count in moved.items()] + [(b, a, n, c) for (a, b, n), c in moved.items()])
-    senders, receivers, connections, count_bytes = zip(*both, strict=True)
+    senders, receivers, connections, count_bytes = zip(
+        *sorted((*way, count) for way, count in moved.items()), strict=True
+    )
     return Flows(np.array(senders), np.array(receivers), np.array(count_bytes, np.float64), np.array(connections))
 
 

@@ -17,15 +17,15 @@ from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving import near
-from testbed.workloads.serving.exchange import FLOATS, Exchange, Floats
+from testbed.workloads.serving.exchange import BARRIER, FLOATS, Exchange, Floats
 from testbed.workloads.sync import transport
-from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.connection import Act, Connection
 from testbed.workloads.sync.tcp_info import Sent
 
-PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED = range(FLOATS + 1, FLOATS + 9)
-"""Further kinds of messages. Floats follow the header of the first two and of ``VALUE``. ``KEPT``: a core has what was
-pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores that own a key
-together has taken the step."""
+PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED, PART, TOTAL = range(FLOATS + 1, FLOATS + 11)
+"""Further kinds of messages. Floats follow the header of the first two, of ``VALUE``, ``PART`` and ``TOTAL``. ``KEPT``:
+a core has what was pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores
+that own a key together has taken the step. ``PART``: a sum of some racks. ``TOTAL``: that of all racks."""
 CALLED = {
     PUSH: "a push of key",
     PUSH_PULL: "a push of key",
@@ -35,6 +35,8 @@ CALLED = {
     CAME: "word that it has layer",
     GO: "word to go on with layer",
     CHANGED: "word of the step for key",
+    PART: "a rack's sum of key",
+    TOTAL: "the sum of all racks for key",
 }
 
 
@@ -58,7 +60,8 @@ class Keyed(Exchange):
     def __init__(self, name: str, ends: Sequence[End]) -> None:
         super().__init__(name, [end.name for end in ends], {at: end.sock for at, end in enumerate(ends)})
         self._nodes = [end.node for end in ends]
-        self._about: dict[int, int] = {}
+        self._about: dict[int, tuple[int, int]] = {}
+        """By connection, kind and number of the last message about a key or layer."""
 
     @property
     def _wires(self) -> Sequence[Connection]:
@@ -85,21 +88,26 @@ class Keyed(Exchange):
     def _came(self, connection: Connection, kind: int, number: int) -> None:
         """Handle a message about a key or layer."""
 
-    def _say(self, at: int, kind: int, number: int, floats: Floats | None = None) -> None:
-        """Queue a message about a key or layer. The floats must stay as they are until they are sent."""
+    def _say(self, at: int, kind: int, number: int, floats: Floats | None = None, left: Act | None = None) -> None:
+        """Queue a message about a key or layer. The floats must stay as they are until they are sent; then ``left`` is
+        called."""
         payload = memoryview(b"") if floats is None else floats.data.cast("B")
-        self._push(self._by_node[at], kind, payload, number)
+        self._push(self._by_node[at], kind, payload, number, left)
 
     def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
-        if kind not in CALLED:
-            return super()._room_for(connection, kind, length)
+        last = self._about.get(connection.node)
+        if kind not in CALLED and (kind != BARRIER or length):
+            after = "" if last is None else f" after {CALLED[last[0]]} {last[1]}"
+            raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes{after}")
+        if kind == BARRIER:
+            return memoryview(b"")
         floats = self._room_of(connection, kind, length)
-        self._about[connection.node] = length
+        self._about[connection.node] = kind, length
         return memoryview(b"") if floats is None else floats.data.cast("B")
 
     def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
         if kind in CALLED:
-            self._came(connection, kind, self._about[connection.node])
+            self._came(connection, *self._about[connection.node])
         else:
             super()._message(connection, kind, room)
 

@@ -58,8 +58,9 @@ def cut(tensor_sizes: Sequence[int], key_bytes: int, nics: int) -> list[Key]:
     ]
 
 
-def spread(keys: Sequence[Key], counts: tuple[int, int, int]) -> list[Place]:
-    """Return the place of each key; ``counts`` are the boxes, the NICs of each box, and the cores of each NIC."""
+def spread(keys: Sequence[Key], counts: tuple[int, int, int]) -> list[tuple[int, ...]]:
+    """Return the place of each key by level; ``counts`` are those of its parts, such as the boxes, the NICs of each
+    box, and the cores of each NIC."""
     at: list[tuple[int, ...]] = [()] * len(keys)
     for count in counts:
         groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -69,4 +70,4 @@ def spread(keys: Sequence[Key], counts: tuple[int, int, int]) -> list[Place]:
             bins = longest_first([keys[number].floats for number in numbers], count).tolist()
             for number, chosen in zip(numbers, bins, strict=True):
                 at[number] = (*place, chosen)
-    return [Place(*place) for place in at]
+    return at

@@ -15,7 +15,7 @@ from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
-from testbed.workloads.kinds.parts import Carrier, Connections, Sharing, Wording
+from testbed.workloads.kinds.parts import Carrier, Connections, OwnSamples, Sharing, Wording
 from testbed.workloads.kinds.phub import cost as costs
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
 from testbed.workloads.kinds.phub.plan import Plan, from_fields
@@ -59,6 +59,7 @@ class BoxKind(Kind[Plan]):
     connections = Connections(are_parallel=True, are_chosen=True)
     wording = BoxWording()
     sharing = BoxSharing()
+    own_samples = OwnSamples(numbers=("ready_s_*", "pushed_s_*", "back_s_*"))
 
     def check_form(self, plan: Plan, topology: Topology) -> None:
         if plan.nodes != tuple(node.name for node in topology.nodes):
@@ -127,7 +128,8 @@ class BoxKind(Kind[Plan]):
         return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
 
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
-        return 2 * len(plan.workers) * len(plan.keys)
+        across = len(plan.boxes) - 1 if plan.homes else 0
+        return 2 * (len(plan.workers) + across) * len(plan.keys)
 
     def pairs(self, plan: Plan) -> list[tuple[int, int]]:
         return plan.pairs()

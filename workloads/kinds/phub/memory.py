@@ -30,9 +30,9 @@ class Memory:
         descriptor: of the memory, where it is shared; None where it is this process's own.
     """
 
-    def __init__(self, floats: Mapping[int, int], world: int, descriptor: int | None = None) -> None:
-        """Set up for keys of so many floats, each of which ``world`` gradients are added to."""
-        self._world, self.descriptor, self._at = world, descriptor, 0
+    def __init__(self, floats: Mapping[int, int], parts: Mapping[int, int], descriptor: int | None = None) -> None:
+        """Set up for keys of so many floats; ``parts`` says by key how many arrays are added to its sum."""
+        self._parts, self.descriptor, self._at = parts, descriptor, 0
         self._numbers = {key: number for number, key in enumerate(floats)}
         whole = mmap.mmap(-1 if descriptor is None else descriptor, size(floats))
         self._counts = np.frombuffer(whole, np.int64, len(floats))
@@ -45,14 +45,14 @@ class Memory:
         return self._floats[self._at - floats : self._at]
 
     def add(self, key: int, gradient: Floats) -> bool:
-        """Add a worker's gradient to a key's sum; return whether it was the last one."""
+        """Add a worker's gradient, or a rack's sum, to a key's sum; return whether it was the last one."""
         total, number = self.sums[key], self._numbers[key]
         with self._alone(number):
             if self._counts[number]:
                 np.add(total, gradient, out=total)
             else:
                 np.copyto(total, gradient)
-            self._counts[number] = (self._counts[number] + 1) % self._world
+            self._counts[number] = (self._counts[number] + 1) % self._parts[key]
             return not self._counts[number]
 
     @contextmanager

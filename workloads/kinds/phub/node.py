@@ -21,16 +21,23 @@ from testbed.workloads.kinds.phub.exchange import End, meet
 from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory, shared
 from testbed.workloads.kinds.phub.plan import Plan
+from testbed.workloads.sync.connection import Connection
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 _NAMESPACES = count()
 """Numbers of namespaces: a manager has a part in each job."""
+_LATER_S = 1.0
+"""For how much longer (s) workers wait than cores, which know whose key is missing: so that these say it."""
 
 
 class Worker(Client):
-    """A worker's session: a bucket's keys are pushed and pulled when all of them are ready."""
+    """A worker's session: a bucket's keys are pushed and pulled when all of them are ready.
+
+    With ``overlap: layer`` its samples tell when each layer was ready, had gone to the kernel, and was back. A layer is
+    a bucket; they count from 1.
+    """
 
     def __init__(self, job: WorkerJob, ends: list[End], plan: Plan, part: Participant) -> None:
         super().__init__(job.name, ends, plan, part.gradient, part.weights)
@@ -38,13 +45,32 @@ class Worker(Client):
         self._keys: list[list[int]] = [[] for _ in stops]
         for number, key in enumerate(plan.keys):
             self._keys[bisect_left(stops, key.span[1])].append(number)
+        self._layers = {key: number for number, keys in enumerate(self._keys, 1) for key in keys}
+        self._is_told = job.overlap == "layer"
+        self._moments: dict[str, float] = {}
+
+    @property
+    def seen(self) -> dict[str, float]:
+        """The moments of layers in the last iteration; of a layer's keys, the last one counts."""
+        return dict(self._moments) if self._is_told else {}
+
+    def _note(self, what: str, layer: int) -> None:
+        self._moments[f"{what}_s_{layer}"] = time.monotonic()
+
+    def _has_left(self, key: int) -> None:
+        self._note("pushed", self._layers[key])
+
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        self._note("back", self._layers[number])
+        super()._came(connection, kind, number)
 
     def start(self, bucket: int) -> None:
         """Push and pull the keys of which this bucket is the last part; returns at once."""
+        self._note("ready", bucket + 1)
         api.push_pull(self, self._keys[bucket], block=False)
 
     def wait(self, timeout_s: float) -> float:
-        return api.wait(self, timeout_s)
+        return api.wait(self, timeout_s + _LATER_S)
 
 
 def join(job: WorkerJob, plan: Plan, part: Participant | None) -> Client | Core | Manager:
@@ -88,11 +114,10 @@ def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
     for end in workers:
         handle.check(Handle.read(end.sock, end.name, deadline), end.name)
     place, mates = plan.cores_at[job.name], [ends[name] for name in plan.mates(job.name)]
-    first = replace(place, nic=0) if mates else place
-    spans = {number: plan.keys[number].span for number, owner in enumerate(plan.places) if owner == first}
+    spans = {number: plan.keys[number].span for number in plan.keys_of(job.name)}
     floats = {number: stop - start for number, (start, stop) in spans.items()}
-    descriptor = _together(floats, place == first, mates, deadline) if mates else None
-    memory = Memory(floats, len(plan.workers), descriptor)
+    descriptor = _together(floats, place.nic == 0, mates, deadline) if mates else None
+    memory = Memory(floats, plan.parts(job.name), descriptor)
     task = tasks.stepping(job.training)
     held = dict(zip(spans, task.stepped(job, [*spans.values()], memory.room), strict=True))
     sketch = None
@@ -100,7 +125,8 @@ def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
         from testbed.workloads.learning.sketch import PartSketch  # which imports PyTorch
 
         sketch = PartSketch(job.buckets)
-    joined = Ends(job.name, workers, ends[plan.manager], mates)
+    across = {box: ends[name] for box, name in plan.across_from(job.name).items()}
+    joined = Ends(job.name, workers, ends[plan.manager], mates, across)
     return Core(joined, plan, held, memory, job.training.iterations, sketch)
 
 

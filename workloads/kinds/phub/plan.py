@@ -10,12 +10,31 @@ from typing import Any, ClassVar, Literal
 
 from testbed.workloads.kinds.phub.keys import Key, Place, cut, spread
 from testbed.workloads.kinds.process import Process, process, workers
+from testbed.workloads.sync.trees import chains, stars
 
 Affinity = Literal["key", "worker"]
 Aggregation = Literal["tall", "wide"]
+Across = Literal["none", "ring", "ps"]
 Way = tuple[int, int, int]
-"""A connection: the worker, the box, and the connection's number (:meth:`.Topology.connections`)."""
+"""The way of a message: the sender, the receiver, and their connection's number (:meth:`.Topology.connections`)."""
 _BYTES_OF_A_TENSOR = 8
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Boxes, by number, with which a box exchanges the sums of some keys.
+
+    Attributes:
+        below: those that send it the sums of their racks.
+        above: the one that it sends its own sum to, with those of ``below`` in it; None where its sum is that of all.
+        source: the one that sends it the sum of all racks.
+        onto: those that it sends that sum to.
+    """
+
+    below: tuple[int, ...] = ()
+    above: int | None = None
+    source: int | None = None
+    onto: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,6 +53,9 @@ class Plan:
         affinity: ``key``: a key passes the NIC of the core that owns it. ``worker``: all keys of a worker pass one NIC.
         aggregation: ``tall``: a core changes a key's weights once it has come from all workers. ``wide``: all cores
             change those of a layer together, once all of it has come, one layer at a time.
+        across: ``none``: each key has one box. Otherwise each box has all keys: it adds the gradients of its rack, and
+            boxes add their sums, at the key's own box (``ps``) or along a ring of boxes that ends there (``ring``).
+        homes: number of the box of each worker's rack, by rank; empty where ``across`` is ``none``.
     """
 
     kind: ClassVar[str] = "phub"
@@ -47,6 +69,8 @@ class Plan:
     cores: int = 1
     affinity: Affinity = "key"
     aggregation: Aggregation = "tall"
+    across: Across = "none"
+    homes: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -62,14 +86,63 @@ class Plan:
     @cached_property
     def keys(self) -> list[Key]:
         """All keys, in gradient order."""
-        return cut(self.tensors, self.key_bytes, self.nics * len(self.boxes))
+        return cut(self.tensors, self.key_bytes, self.nics * (1 if self.homes else len(self.boxes)))
 
     @cached_property
     def places(self) -> list[Place]:
         """The place of each key's core. With affinity to workers, cores with one number at all NICs of a box own a key
-        together, and this is the place of the first."""
-        nics = 1 if self.affinity == "worker" else self.nics
-        return spread(self.keys, (len(self.boxes), nics, self.cores))
+        together, and this is the place of the first. With sums across racks, each box has a core for the key at this
+        place, and this is the one that completes the sum."""
+        boxes, nics = len(self.boxes), 1 if self.affinity == "worker" else self.nics
+        if not self.homes:
+            return [Place(*place) for place in spread(self.keys, (boxes, nics, self.cores))]
+        # A core's keys go to boxes by turns, from another box on at each core: with few keys, no box has them all.
+        turns = spread(self.keys, (nics, self.cores, boxes))
+        return [Place((turn + nic * self.cores + core) % boxes, nic, core) for nic, core, turn in turns]
+
+    @cached_property
+    def hops(self) -> dict[tuple[int, int], Hops]:
+        """With whom each box exchanges sums, by the box and by the one that completes them."""
+        numbers = range(len(self.boxes))
+        up = down = chains(numbers) if self.across == "ring" else stars(len(self.boxes))
+        if self.across == "ring":
+            down = chains(numbers[::-1])
+
+        def between(box: int, owner: int) -> Hops:
+            below, onto = (tuple(at for at in numbers if tree[owner, at] == box) for tree in (up, down))
+            above, source = (None if box == owner else int(tree[owner, box]) for tree in (up, down))
+            return Hops(below, above, source, onto)
+
+        return {(box, owner): between(box, owner) if self.homes else Hops() for box in numbers for owner in numbers}
+
+    @cached_property
+    def _home(self) -> dict[int, int]:
+        """Number of the box of a worker's rack, by node; empty without sums across racks."""
+        return dict(zip(self.workers, self.homes, strict=False))
+
+    def served(self, place: Place) -> list[int]:
+        """List the workers whose keys for this place a core there gets, by rank."""
+        return [
+            worker
+            for worker in self.workers
+            if self.nic_of(worker, place) == place.nic and self._home.get(worker, place.box) == place.box
+        ]
+
+    def keys_of(self, core: str) -> list[int]:
+        """List the numbers of the keys that a core has."""
+        at = self.cores_at[core]
+        owned = replace(at, nic=0) if self.affinity == "worker" else at
+        return [
+            number
+            for number, place in enumerate(self.places)
+            if (replace(place, box=at.box) if self.homes else place) == owned
+        ]
+
+    def parts(self, core: str) -> dict[int, int]:
+        """Count by key what is added to a core's sum: gradients of workers, and sums of racks."""
+        box = self.cores_at[core].box
+        workers = self.homes.count(box) if self.homes else len(self.workers)
+        return {key: workers + len(self.hops[box, self.places[key].box].below) for key in self.keys_of(core)}
 
     @cached_property
     def largest_layer(self) -> int:
@@ -85,13 +158,19 @@ class Plan:
 
     def core_for(self, worker: int, place: Place) -> Place:
         """Return the place of the core that a worker sends keys of this place."""
-        return Place(place.box, self.nic_of(worker, place), place.core)
+        return Place(self._home.get(worker, place.box), self.nic_of(worker, place), place.core)
 
     def ways(self, place: Place) -> list[Way]:
-        """List the connections over which workers send the keys of this place. A worker on the box's own host needs
-        none."""
-        box = self.boxes[place.box]
-        return [(worker, box, self.nic_of(worker, place)) for worker in self.workers if worker != box]
+        """List the ways of workers' keys of this place to boxes. A worker on the box's own host needs none."""
+        there = ((worker, self.core_for(worker, place)) for worker in self.workers)
+        return [(worker, self.boxes[at.box], at.nic) for worker, at in there if worker != self.boxes[at.box]]
+
+    def ways_across(self, place: Place) -> list[Way]:
+        """List the ways of sums of this place between boxes: of racks, and back of all."""
+        hops = [(box, self.hops[box, place.box]) for box in range(len(self.boxes))]
+        there = [(box, each.above) for box, each in hops if each.above is not None]
+        back = [(box, other) for box, each in hops for other in each.onto]
+        return [(self.boxes[box], self.boxes[other], place.nic) for box, other in (*there, *back)]
 
     # Processes
 
@@ -117,19 +196,34 @@ class Plan:
         alike = [name for name, place in self.cores_at.items() if (place.box, place.core) == (at.box, at.core)]
         return [name for name in alike if name != core] if self.affinity == "worker" else []
 
+    def across_from(self, core: str) -> dict[int, str]:
+        """Name the cores with which a core exchanges sums of racks, by their boxes."""
+        at = self.cores_at[core]
+        hops = [self.hops[at.box, owner] for owner in range(len(self.boxes))]
+        met = {box for each in hops for box in (*each.below, each.above, each.source, *each.onto)}
+        return {
+            place.box: name
+            for name, place in self.cores_at.items()
+            if place.box in met and place == replace(at, box=place.box)
+        }
+
     def meetings(self) -> list[tuple[str, str]]:
         """List each two processes that are connected: workers and cores that send each other keys, cores that own keys
-        together, each core and the manager, and rank 0 with the manager and with all other workers."""
+        together or add sums of racks, each core and the manager, and rank 0 with the manager and with all other
+        workers."""
         names = [self.nodes[node] for node in self.workers]
-        served = [
-            (self.nodes[worker], core)
-            for core, place in self.cores_at.items()
-            for worker in self.workers
-            if self.nic_of(worker, place) == place.nic
-        ]
+        served = [(self.nodes[worker], core) for core, place in self.cores_at.items() for worker in self.served(place)]
         managed = [(core, self.manager) for core in self.cores_at]
         mates = [(core, mate) for core in self.cores_at for mate in self.mates(core) if core < mate]
-        return [*served, *managed, *mates, (names[0], self.manager), *((names[0], other) for other in names[1:])]
+        across = [(core, other) for core in self.cores_at for other in self.across_from(core).values() if core < other]
+        return [
+            *served,
+            *managed,
+            *mates,
+            *across,
+            (names[0], self.manager),
+            *((names[0], other) for other in names[1:]),
+        ]
 
     def processes(self) -> list[Process]:
         """Return the workers by rank, then the cores, then the manager. Those on different nodes are connected over the

@@ -8,7 +8,7 @@ from typing import Literal
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Affinity, Aggregation, Plan
+from testbed.workloads.kinds.phub.plan import Across, Affinity, Aggregation, Plan
 from testbed.workloads.sync.trees import racks
 
 
@@ -17,6 +17,7 @@ def pbox(
     tensor_sizes: Sequence[int],
     *,
     boxes: Literal["one", "rack"] = "one",
+    across: Across = "none",
     colocated: bool = False,
     affinity: Affinity = "key",
     aggregation: Aggregation = "tall",
@@ -25,7 +26,9 @@ def pbox(
 ) -> Plan:
     """PBox: a parameter server of many cores, which add, take the step, and send weights back, key by key.
 
-    The last host is the box; with ``boxes=rack`` that of each rack, and keys go to boxes first (sharded servers). On
+    The last host is the box; with ``boxes=rack`` that of each rack, and keys go to boxes first (sharded servers). With
+    ``across=ps`` or ``across=ring`` each box adds the gradients of its rack instead. Boxes add these sums, at one box
+    for each key or along a ring of boxes, and each takes the step with the same sum. On
     ``star(server_nics=N,routing=every_nic)`` each NIC of a box has ``cores`` cores, processes that share nothing.
     Each layer is cut at ``key_bytes``, a multiple of 4, and each key belongs to one core: the largest goes first to the
     NIC with the least so far, and there to a core. ``key_bytes=0`` makes one key for each NIC. A key passes the NIC of
@@ -37,7 +40,7 @@ def pbox(
     at once. With ``wide`` a layer waits until all of it has come from all workers; then all cores change it, one layer
     at a time.
 
-    Source: PHub thesis sections 2.2, 3.2.2 to 3.2.4 and 3.3; Graham 1969 (LPT).
+    Source: PHub thesis sections 2.2, 2.3, 3.2.2 to 3.2.4 and 3.3; Graham 1969 (LPT).
     """
     _check(topology, tensor_sizes, cores, key_bytes)
     if colocated and boxes == "rack":
@@ -45,12 +48,16 @@ def pbox(
             "scheme pbox(boxes=rack,colocated=true) has a core beside each worker, and no box",
             fix="leave out boxes, or colocated=true",
         )
+    if across != "none":
+        _check_across(across, boxes, affinity, aggregation)
     if affinity == "worker" and (colocated or aggregation == "wide"):
         other = "colocated=true" if colocated else "aggregation=wide"
         why = "has one NIC for all keys" if colocated else "waits for layers, and its NICs do not share keys then"
         raise SchemeError(f"scheme pbox(affinity=worker,{other}) {why}", fix=f"leave out affinity, or {other}")
     served = topology.hosts if colocated else _boxes(topology, boxes)
     workers = tuple(host for host in topology.hosts if colocated or host not in served)
+    number_of = {topology.nodes[box].rack: number for number, box in enumerate(served)}
+    homes = tuple(number_of[topology.nodes[worker].rack] for worker in workers) if across != "none" else ()
     return Plan(
         "",
         tuple(node.name for node in topology.nodes),
@@ -62,7 +69,24 @@ def pbox(
         cores=cores,
         affinity=affinity,
         aggregation=aggregation,
+        across=across,
+        homes=homes,
     )
+
+
+def _check_across(across: str, boxes: str, affinity: str, aggregation: str) -> None:
+    """
+    Raises:
+        SchemeError: sums cannot go across racks.
+    """
+    if boxes == "one":
+        raise SchemeError(f"scheme pbox(across={across}) sums across racks, and has one box", fix="add boxes=rack")
+    for asked in ("affinity=worker", "aggregation=wide"):
+        if asked in (f"affinity={affinity}", f"aggregation={aggregation}"):
+            raise SchemeError(
+                f"scheme pbox(across={across},{asked}) adds sums of racks key by key, and a key has one core in a box",
+                fix=f"leave out across, or {asked}",
+            )
 
 
 def _boxes(topology: Topology, boxes: str) -> Sequence[int]:

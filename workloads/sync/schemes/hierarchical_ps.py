@@ -9,8 +9,8 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
-from testbed.workloads.sync.trees import chains, over, racks
+from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.trees import chains, over, racks, stars
 
 _WINDOW = 4
 """Chunks of a class that a worker has on the way. A rack's server hears its workers and the other servers on one link.
@@ -50,13 +50,7 @@ def hierarchical_ps(
     up, down = (np.repeat(local[None, :], len(groups), axis=0) for _ in range(2))
     number = np.arange(len(groups), dtype=np.int32)
     for trees, order in ((up, number), (down, number[::-1])):
-        between = chains(order.tolist()) if across == "ring" else _star(len(groups))
+        between = chains(order.tolist()) if across == "ring" else stars(len(groups))
         trees[:, server] = np.where(between >= 0, server[between], between)
     workers = None if colocated else [host for host in topology.hosts if host not in set(server.tolist())]
     return over(topology, up, down, workers=workers, window=_WINDOW)
-
-
-def _star(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    parents = np.repeat(np.arange(count, dtype=np.int32)[:, None], count, axis=1)
-    np.fill_diagonal(parents, ROOT)
-    return parents

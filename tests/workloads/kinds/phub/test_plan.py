@@ -12,7 +12,7 @@ from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.phub.cost import cost
-from testbed.workloads.kinds.phub.keys import Key, Place, cut, spread
+from testbed.workloads.kinds.phub.keys import Key, cut, spread
 from testbed.workloads.kinds.phub.kind import KIND
 from testbed.workloads.kinds.phub.plan import Plan, from_fields
 from testbed.workloads.kinds.phub.schemes import pbox
@@ -31,14 +31,14 @@ def test_the_largest_key_goes_first_to_the_least_loaded_nic() -> None:
     """The thesis balances by the 4/3 approximation: 5 5 4 4 3 3 3 on three bins comes to 11, 8, 8."""
     sizes = [3, 5, 4, 3, 5, 4, 3]
     places = spread([key(size) for size in sizes], (1, 3, 1))
-    loads = [sum(size for size, at in zip(sizes, places, strict=True) if at.nic == nic) for nic in range(3)]
+    loads = [sum(size for size, (_, at, _) in zip(sizes, places, strict=True) if at == nic) for nic in range(3)]
     assert loads == [11, 8, 8]
 
 
 def test_keys_go_to_boxes_then_to_nics_then_to_cores() -> None:
     places = spread([key(1)] * 16, (2, 2, 2))
     assert sorted(places) == sorted(
-        Place(box, nic, core) for box in (0, 1) for nic in (0, 1) for core in (0, 1) for _ in range(2)
+        (box, nic, core) for box in (0, 1) for nic in (0, 1) for core in (0, 1) for _ in range(2)
     )
 
 
@@ -105,6 +105,44 @@ def test_boxes_of_racks_share_the_keys_and_take_no_gradient(topology: Networks) 
     into = {link ^ 1: bytes_of[link ^ 1] for box in made.boxes for link in network.ports[box]}
     assert all(count == pytest.approx(1.0) for count in into.values()), "8 workers, 8 NICs in all"
     assert cost(made, network, 1.0).cross_rack_bytes == pytest.approx(8), "half of each gradient, there and back"
+
+
+@pytest.mark.parametrize(("across", "racks"), [("ps", 2), ("ps", 3), ("ring", 3)])
+def test_sums_of_racks_move_what_hierarchical_servers_do(topology: Networks, across: str, racks: int) -> None:
+    """With one NIC a box, every link carries the bytes of ``hierarchical_ps(colocated=false)``."""
+    network = topology(f"spine_leaf(racks={racks},hosts_per_rack=5,spines=1)")
+    ours = kinds.cost(build_plan(f"pbox(boxes=rack,across={across})", network, [4096] * 6 * 7), network, 1e6)
+    forest = build(f"hierarchical_ps(colocated=false,across={across})", network, MODEL)
+    theirs = kinds.cost(forest, network, 1e6)
+    assert np.allclose(ours.link_bytes, theirs.link_bytes)
+    assert ours.rounds == theirs.rounds
+
+
+def test_across_racks_boxes_move_one_gradient_in_place_of_one_for_each_worker(topology: Networks) -> None:
+    """PHub thesis, section 2.3: 1/N of flat's bytes, N workers a rack."""
+    network = topology("spine_leaf(racks=2,hosts_per_rack=5,spines=1,server_nics=4,routing=every_nic)")
+    flat, ours = (cost(pbox(network, MODEL, boxes="rack", across=which), network, 1.0) for which in ("none", "ps"))
+    assert ours.cross_rack_bytes == pytest.approx(flat.cross_rack_bytes / 4)
+    assert ours.bound_s() >= max(ours.round_s(), 1.01 * 8 / network.links[0].rate_bps), "there, and one key back"
+
+
+def test_without_a_size_each_box_completes_as_many_keys_as_the_others(topology: Networks) -> None:
+    """8 keys flat, which have a NIC each; 4 where each box has all of them, of which it completes 2."""
+    network = topology("spine_leaf(racks=2,hosts_per_rack=5,spines=1,server_nics=4,routing=every_nic)")
+    flat, made = (pbox(network, MODEL, boxes="rack", across=which, key_bytes=0) for which in ("none", "ring"))
+    assert (len(flat.keys), len(made.keys)) == (8, 4)
+    assert sorted(place.nic for place in made.places) == [0, 1, 2, 3]
+    assert sorted(place.box for place in made.places) == [0, 0, 1, 1]
+    assert all(len(made.keys_of(core)) == 1 for core in made.cores_at)
+    assert from_fields(made.fields()) == made
+
+
+def test_a_ring_of_boxes_passes_sums_one_way(topology: Networks) -> None:
+    made = pbox(topology("spine_leaf(racks=3,hosts_per_rack=2,spines=1)"), MODEL, boxes="rack", across="ring")
+    ways = {way for place in made.places for way in made.ways_across(place)}
+    assert ways == {(1, 3, 0), (3, 5, 0), (5, 1, 0)}
+    assert [made.hops[box, 0].above for box in range(3)] == [None, 2, 0]
+    assert [made.hops[box, 0].source for box in range(3)] == [None, 0, 1]
 
 
 def test_each_core_meets_all_workers_over_its_nic(topology: Networks) -> None:

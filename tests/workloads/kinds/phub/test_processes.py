@@ -13,6 +13,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def jobs(made: Plan, expression: str, folder: Path) -> list[WorkerJob]:
             chunk_bytes=1 << 13,
             congestion_control="reno",
             start_timeout_s=10,
-            timeout_s=10,
+            timeout_s=2,
             samples=str(folder / f"{name}.jsonl"),
         )
         found.append(job)
@@ -117,8 +118,8 @@ def test_a_job_that_fails_leaves_no_memory_in_processes_that_go_on_for_others(
         gc.enable()
 
 
-def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Run all processes, forked from this one; return the last line of each."""
+def fates(made: Plan, expression: str, folder: Path) -> dict[str, int]:
+    """Run all processes, forked from this one; return the exit code of each."""
     pids = {}
     for job in jobs(made, expression, folder):
         path = folder / f"{job.name}.json"
@@ -128,13 +129,23 @@ def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
             output = os.open(folder / f"{job.name}.log", os.O_WRONLY | os.O_CREAT, 0o600)
             os.dup2(output, 1)
             os.dup2(output, 2)
+            sys.argv = [job.name]
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", 1)  # pytest has put others here
             os._exit(worker.main([str(path)]))
         pids[job.name] = pid
-    statuses = {name: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for name, pid in pids.items()}
+    return {name: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for name, pid in pids.items()}
+
+
+def last_lines(names: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
+    return {name: json.loads((folder / f"{name}.jsonl").read_text().splitlines()[-1]) for name in names}
+
+
+def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Run all processes to their end; return the last line of each."""
+    statuses = fates(made, expression, folder)
     logs = "\n".join(f"{path.name}: {path.read_text()}" for path in sorted(folder.glob("*.log")))
-    assert statuses == dict.fromkeys(pids, 0), logs
-    return {name: json.loads((folder / f"{name}.jsonl").read_text().splitlines()[-1]) for name in pids}
+    assert statuses == dict.fromkeys(statuses, 0), logs
+    return last_lines(statuses, folder)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +159,11 @@ def run(made: Plan, expression: str, folder: Path) -> dict[str, dict[str, Any]]:
             "pbox(key_bytes=2048,boxes=rack)",
             "spine_leaf(racks=2,hosts_per_rack=3,spines=1,server_nics=2,routing=every_nic)",
         ),
+        (
+            "pbox(key_bytes=2048,boxes=rack,across=ps)",
+            "spine_leaf(racks=2,hosts_per_rack=3,spines=1,server_nics=2,routing=every_nic)",
+        ),
+        ("pbox(key_bytes=2048,boxes=rack,across=ring)", "spine_leaf(racks=3,hosts_per_rack=2,spines=1)"),
         ("pbox(key_bytes=0)", "star(hosts=4,server_nics=3,routing=every_nic)"),
         ("pbox(key_bytes=2048,colocated=true)", "star(hosts=3)"),
     ],
@@ -186,12 +202,6 @@ def test_a_core_names_the_worker_that_shows_a_wrong_nonce(tmp_path: Path, monkey
         guessed = sys.argv[0] == "h1"
         show(Handle(handle.namespace, b"guessed, 16bytes") if guessed else handle, sock)
 
-    def main(argv: list[str]) -> int:
-        monkeypatch.setattr(sys, "argv", [Path(argv[0]).stem])
-        return do(argv)
-
-    do = worker.main
-    monkeypatch.setattr(worker, "main", main)
     monkeypatch.setattr(Handle, "show", wrongly)
     made = build_plan("pbox", build_topology("star(hosts=3)", rate_bps=10**9), TENSORS)
     assert isinstance(made, Plan)

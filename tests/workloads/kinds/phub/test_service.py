@@ -63,7 +63,7 @@ class Box:
         place = self.plan.cores_at[name]
         mine = [number for number, at in enumerate(self.plan.places) if at == place]
         floats = {number: self.plan.keys[number].floats for number in mine}
-        memory, ends = Memory(floats, WORLD), self._ends[name]
+        memory, ends = Memory(floats, self.plan.parts(name)), self._ends[name]
         values = {number: memory.room(count) for number, count in floats.items()}
         held = {number: (each, partial(np.add, each, out=each)) for number, each in values.items()}
         met = Ends(name, [ends[one] for one in names], ends[self.plan.manager])
