@@ -37,6 +37,7 @@ from testbed.analysis.papers.evidence import (
     over_forest,
     pooled,
     slower,
+    sum_to_sum_s,
     where,
 )
 from testbed.analysis.papers.fitting import spearman
@@ -142,7 +143,7 @@ ABOUT, ABOVE_RING = 0.1, 1.05
 
 
 def reorder(runs: Runs) -> Finding:
-    """GST in the worst order over that in the best one, beside the same ratio of the forests of these orders."""
+    """Time of a sum in the worst order over that in the best one, beside the same ratio of these orders' forests."""
     run, near_far = runs.get(REORDER.spec), near_and_far()
     rows, checks = [], []
     for name in (RING, GLOO, *OTHERS):
@@ -157,7 +158,7 @@ def reorder(runs: Runs) -> Finding:
             "x",
             UP_TO if name == RING else None,
             theory,
-            measure(run, arms, slower, number=GST),
+            measure(run, arms, longer, number=GST),
         )
         rows.append(row)
         low, high = ((1 - ABOUT) * theory, (1 + ABOUT) * theory) if theory else (-np.inf, np.inf)
@@ -172,7 +173,7 @@ def reorder(runs: Runs) -> Finding:
     ]
     checks += [within(f"{row.name}: {ABOVE_RING:g} at most", row, high=ABOVE_RING) for row in more]
     bounds = [
-        Row(f"{arm}: GST over its forest's bound", "x", theory=1.0, ours=over_forest(run, arm))
+        Row(f"{arm}: a sum's time over its forest's bound", "x", theory=1.0, ours=over_forest(run, arm))
         for name in (RING, GLOO, *OTHERS)
         for arm in _ends(name)
     ]
@@ -180,6 +181,8 @@ def reorder(runs: Runs) -> Finding:
         (*rows, *more, *bounds),
         tuple(checks),
         (
+            "A sum's time is that from a rank's sum to its next one, the mean over ranks; nothing is computed in "
+            "between. GST counts from the last gradient on, and in a bad order most ranks have sent theirs by then.",
             "The thesis has speed-ups from 1.1 to 3.7 on 512 hosts of a cloud whose oversubscription it does not give, "
             "and rings gain most.",
             "A ring's best order leaves each rack once, and its worst one with every hop. Of the others, theory is "
@@ -199,9 +202,15 @@ def by_forests(best: Trial, worst: Trial) -> Values:
     return np.array([(worst.metrics.gst_theory_s or math.nan) / (best.metrics.gst_theory_s or math.nan)])
 
 
+def longer(best: Trial, worst: Trial) -> Values:
+    """Time from sum to sum in the worst order over that in the best one, iteration by iteration."""
+    times: Values = sum_to_sum_s(worst) / sum_to_sum_s(best)
+    return times
+
+
 def gain_over(ring_best: Trial, ring_worst: Trial, best: Trial, worst: Trial) -> Values:
     """How much more a scheme gains than the ring, iteration by iteration."""
-    times: Values = slower(best, worst) / slower(ring_best, ring_worst)
+    times: Values = longer(best, worst) / longer(ring_best, ring_worst)
     return times
 
 

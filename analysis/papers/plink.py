@@ -229,7 +229,7 @@ OVERSUBSCRIBED = {2: (1.3, 1.5), 4: (3.9, 3.0)}
 The thesis does not give its oversubscription."""
 BY_LUCK = 1.15
 """Speed-up over groups by racks, where racks have unlike sizes (section 6.2.4)."""
-BOUND, OF_FOREST, OF_TRUTH = "GST over its forest's bound", 1.05, 1.02
+BOUND, OF_FOREST, OF_TRUTH = "a sum's time over its forest's bound", 1.05, 1.02
 ALL = f"two_level(groups=[[{','.join(map(str, range(16)))}]])"
 
 

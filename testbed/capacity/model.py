@@ -117,11 +117,12 @@ class Capacity:
 def _faster(load: Load, times: float) -> Load:
     """Load on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
     link_bytes_s, by_rates = load.link_bytes_s * times, load.packet_bytes_by_rates * times
+    before = allowed_packet_bytes(load.packet_bytes_by_rates)
     return replace(
         load,
         sent_bytes_s=load.sent_bytes_s * times,
         link_bytes_s=link_bytes_s,
-        large_packets_s=link_bytes_s / allowed_packet_bytes(by_rates),
+        large_packets_s=load.large_packets_s * times * before / allowed_packet_bytes(by_rates),
         packet_bytes_by_rates=by_rates,
         chunks_s=load.chunks_s * times,
     )

@@ -134,6 +134,9 @@ class LinkSettings:
     """The length of a queue from which what enters it is marked by ECN; None marks nothing."""
     disturbed: bool = False
     """Whether something will happen to links that disturbs TCP."""
+    small_queue_bytes: int | None = None
+    """The most that a connection may have in the queue of its host's port, and the largest packet that it hands there
+    at once; None leaves both to the kernel and to the links' rates."""
 
     @property
     def drops(self) -> bool:
@@ -155,13 +158,13 @@ class LinkSettings:
 
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
-        return round(allowed_packet_bytes(self.packet_bytes_by_rates(topology)))
+        return self.small_queue_bytes or round(allowed_packet_bytes(self.packet_bytes_by_rates(topology)))
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
         """Bytes of a large packet in proportion to the links' rates, without limits. 0 where it is the least at any
         rate."""
         rates_bps = self._calm_rates_bps(topology)
-        if not rates_bps:
+        if not rates_bps or self.small_queue_bytes:
             return 0.0
         return min(min(rates_bps) / 8 * LARGE_PACKET_S, sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0])
 

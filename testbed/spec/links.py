@@ -16,7 +16,7 @@ from pydantic import (
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Rate, Share, Size, Time, Whole, refuse
-from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 
 
 class OwnLinks(Group):
@@ -81,6 +81,11 @@ class Links(Group):
     ecn: Annotated[Ecn | None, BeforeValidator(marking)] = Field(None, examples=["true"])
     """Whether queues mark packets by ECN, and from which length on. ``true`` takes the defaults. TCP then asks for ECN
     on all connections. By default queues do not mark."""
+    small_queue_bytes: Size | None = Field(None, alias="small_queues", examples=["16 KiB"])
+    """The most that a connection may have in its host's queue at a time (TCP Small Queues), and the largest packet that
+    it hands there at once (GSO). By default the kernel decides; its least packet is 64 KiB, which takes a link of
+    100 Mbit/s 5 ms, and the queue of a host with many connections holds two of each. It takes more processor time where
+    it is small."""
 
     @property
     def own(self) -> Mapping[str, OwnLinks]:
@@ -101,6 +106,11 @@ class Links(Group):
                 f"a queue of {self.queue_bytes:,} B has no room for a packet of {self.mtu:,} B",
                 f"give a queue of {self.mtu} B or more",
             )
+        if self.small_queue_bytes is not None and not self.mtu <= self.small_queue_bytes <= LARGE_PACKET_BYTES[0]:
+            raise refuse(
+                f"small_queues is {self.small_queue_bytes:,} B",
+                f"give it {self.mtu} B, one packet, to {LARGE_PACKET_BYTES[0] // 1024} KiB, or leave it out",
+            )
         if self.ecn and self.ecn.mark_at_bytes >= self.queue_bytes:
             raise refuse(
                 f"a queue of {self.queue_bytes:,} B never gets as long as {self.ecn.mark_at_bytes:,} B, at which it "
@@ -111,6 +121,7 @@ class Links(Group):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``ecn`` out where nobody asked for it: trials that ran before there was such a key stay the same."""
+        """Leave out keys that nobody asked for: trials that ran before there were such keys stay the same."""
         found: dict[str, Any] = dump(self)
-        return {key: value for key, value in found.items() if key != "ecn" or value is not None}
+        later = ("ecn", "small_queues", "small_queue_bytes")
+        return {key: value for key, value in found.items() if key not in later or value is not None}

@@ -26,6 +26,7 @@ from testbed.analysis.papers.collectives import (
     WORST,
 )
 from testbed.analysis.papers.collectives_theory import BOUNDS, EXAMPLES, Ends, bound, near_and_far
+from testbed.analysis.papers.evidence import gst_s, sum_to_sum_s
 from testbed.analysis.record.happened import Found, FoundOrder
 from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.ranks import annealing, exact
@@ -106,9 +107,23 @@ def reordered(ratios: Mapping[str, float], forests: Mapping[str, float], verdict
     trials = []
     for name, times in ratios.items():
         for order, seconds, bound_s in ((BEST, 0.4, 0.38), (WORST, 0.4 * times, 0.38 * forests[name])):
-            made = trial(f"{name}, {order}", 32, Times(seconds), verdict=verdict)
+            made = trial(f"{name}, {order}", 32, Times(seconds, pace_s=0.0), verdict=verdict)
             trials.append(replace(made, metrics=replace(made.metrics, gst_theory_s=bound_s)))
     return run(trials)
+
+
+def test_a_sums_time_does_not_depend_on_when_ranks_begin() -> None:
+    """Rank 0 has each sum, and so its next gradient, 0.3 s before the others."""
+    made = trial("ring, worst", 32, Times(1.0, pace_s=0.0))
+    assert made.samples is not None
+    early = made.samples["rank"] == 0
+    drifted = made.samples.assign(
+        sum_s=made.samples["sum_s"] - 0.3 * early, ready_s=made.samples["ready_s"] - 0.3 * early
+    )
+    times = sum_to_sum_s(replace(made, samples=drifted))
+    assert times == pytest.approx(sum_to_sum_s(made))
+    assert times == pytest.approx(1.0, rel=0.05)
+    assert len(times) == len(gst_s(made))
 
 
 def test_orders_gain_what_forests_say() -> None:
@@ -118,7 +133,7 @@ def test_orders_gain_what_forests_say() -> None:
     rows = {row.name: row for row in found.rows}
     assert rows["ring: worst / best"].theory == pytest.approx(4)
     assert rows["halving-doubling: worst / best"].theory == pytest.approx(1.2)
-    bound_row = rows["BCube, worst: GST over its forest's bound"].interval
+    bound_row = rows["BCube, worst: a sum's time over its forest's bound"].interval
     assert bound_row
     assert bound_row.value == pytest.approx(0.4 / 0.38, rel=0.01)
 

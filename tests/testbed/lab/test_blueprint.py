@@ -44,6 +44,7 @@ def test_ends_and_ports_agree() -> None:
         ("star(hosts=4)", LinkSettings(loss=0.01), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(mark_at_bytes=10**5), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(disturbed=True), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(small_queue_bytes=8192), 10**10, 8192),
     ],
 )
 def test_large_packets_grow_with_all_links_up_to_two_milliseconds_of_the_slowest(

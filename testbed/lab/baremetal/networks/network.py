@@ -102,6 +102,11 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
             "links.ecn: the lab baremetal does not mark packets: their queues are in the network that is there",
             fix="leave it out for this lab, or take the lab netns",
         )
+    if settings.small_queue_bytes is not None:
+        raise SpecError(
+            "links.small_queues: the lab baremetal leaves TCP's queues as each machine has them",
+            fix="leave it out for this lab, or take the lab netns",
+        )
     _check_hosts(topology, inventory)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from testbed.lab.base import LARGE_PACKET_BYTES
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -34,7 +35,7 @@ NESTED = 0x8000
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
 IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
 IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_GSO_MAX_SEGS = 31, 32, 40
-IFLA_GSO_IPV4_MAX_SIZE = 63
+IFLA_GSO_MAX_SIZE, IFLA_GSO_IPV4_MAX_SIZE = 41, 63
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 VETH_INFO_PEER = 1
 RTEXT_FILTER_SKIP_STATS = 8
@@ -107,11 +108,12 @@ def limit_segments(index: int, segments: int, what: str) -> Request:
     return Request(RTM_NEWLINK, 0, body, f"limit large packets at {what}")
 
 
-def allow_large_packets(index: int, size: int, what: str) -> Request:
+def set_packet_bytes(index: int, size: int, what: str) -> Request:
     """Set the number of bytes that TCP may leave to be cut later, for new connections. Kernels before 6.3 do not know
-    this, and say nothing."""
-    body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_IPV4_MAX_SIZE, size)
-    return Request(RTM_NEWLINK, 0, body, f"allow large packets at {what}")
+    sizes above ``LARGE_PACKET_BYTES[0]``, and say nothing."""
+    key = IFLA_GSO_IPV4_MAX_SIZE if size > LARGE_PACKET_BYTES[0] else IFLA_GSO_MAX_SIZE
+    body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(key, size)
+    return Request(RTM_NEWLINK, 0, body, f"set the size of large packets at {what}")
 
 
 def add_address(index: int, address: str, prefix: int, what: str) -> Request:
@@ -226,8 +228,10 @@ class Interface:
     name: str
     mtu: int
     is_up: bool
-    packet_bytes: int | None
-    """Bytes of the largest packets that are cut later; None if the kernel does not say."""
+    packet_bytes: int
+    """Bytes of the largest packets that are cut later."""
+    may_grow: bool
+    """Whether the kernel knows packets larger than ``LARGE_PACKET_BYTES[0]``."""
 
 
 def read_link(body: bytes) -> Interface:
@@ -236,8 +240,9 @@ def read_link(body: bytes) -> Interface:
     found = attributes(body, IFINFOMSG.size)
     is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] == IF_OPER_UP
     name = found[IFLA_IFNAME].rstrip(b"\0").decode()
-    packet_bytes = _number(found, IFLA_GSO_IPV4_MAX_SIZE) if IFLA_GSO_IPV4_MAX_SIZE in found else None
-    return Interface(index, name, _number(found, IFLA_MTU), is_up, packet_bytes)
+    may_grow = IFLA_GSO_IPV4_MAX_SIZE in found
+    packet_bytes = _number(found, IFLA_GSO_IPV4_MAX_SIZE if may_grow else IFLA_GSO_MAX_SIZE)
+    return Interface(index, name, _number(found, IFLA_MTU), is_up, packet_bytes, may_grow)
 
 
 def read_address(body: bytes) -> tuple[int, str, int]:

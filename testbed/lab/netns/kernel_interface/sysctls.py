@@ -45,6 +45,8 @@ connection's window for the rest of the trial."""
 ASK_FOR_ECN = {"ipv4/tcp_ecn": "1"}
 """Setting that asks for ECN. The kernel's own, 2, grants ECN to connections that ask for it, and asks for it on
 none."""
+SMALL_QUEUES = "ipv4/tcp_limit_output_bytes"
+"""Setting of TCP Small Queues: the most bytes that a connection has in its host's queues (tcp(7))."""
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
 
 
@@ -61,7 +63,8 @@ def wanted(node: NodePlan, has_ipv6: bool, settings: LinkSettings) -> dict[str, 
     forwarding = {**FORWARDING} if node.forwards else {"ipv4/ip_forward": "0"}
     chosen = {CONGESTION_CONTROL: congestion_control} if congestion_control else {}
     probes = NO_PROBES if settings.is_calm else {}
-    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks, **probes}
+    small = {SMALL_QUEUES: str(settings.small_queue_bytes)} if settings.small_queue_bytes else {}
+    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks, **probes, **small}
 
 
 def has_ipv6() -> bool:

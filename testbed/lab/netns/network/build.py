@@ -188,8 +188,8 @@ class BuiltNetwork:
             if blueprint.settings.shaped:
                 yield from self._shaper(port)
             yield rtnetlink.set_up(port.index, what)
-            if blueprint.packet_bytes > LARGE_PACKET_BYTES[0]:
-                yield rtnetlink.allow_large_packets(port.index, blueprint.packet_bytes, what)
+            if blueprint.packet_bytes != LARGE_PACKET_BYTES[0]:
+                yield rtnetlink.set_packet_bytes(port.index, blueprint.packet_bytes, what)
             if port.address is not None:
                 yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
         yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))

@@ -166,13 +166,9 @@ class _Summary:
         for port in node.ports:
             link = self.blueprint.label(port.directed_link)
             _compare(link, "mtu", self.settings.mtu, found[port.index].mtu)
-            self._check_large_packets(link, found[port.index].packet_bytes)
-
-    def _check_large_packets(self, link: str, found_bytes: int | None) -> None:
-        """Check the size of large packets. Kernels before 6.3 have none that are larger than usual."""
-        if found_bytes is not None:
-            _compare(link, "large packets (bytes)", self.blueprint.packet_bytes, found_bytes)
-        self.packet_bytes = found_bytes or LARGE_PACKET_BYTES[0]
+            most = self.blueprint.packet_bytes if found[port.index].may_grow else LARGE_PACKET_BYTES[0]
+            self.packet_bytes = found[port.index].packet_bytes
+            _compare(link, "large packets (bytes)", min(most, self.blueprint.packet_bytes), self.packet_bytes)
 
     def check_shapers(self, node: NodePlan, netlink: RouteSocket) -> None:
         """
