@@ -59,7 +59,7 @@ def archive(
     show(f"{made.done} of {counted(of, 'trial')}, {size_text(made.size_bytes)}")
     if made.files:
         names = NOT_ON_A_LINE.sub(" ", shortened(made.files, MOST_FILES))
-        show(f"{counted(len(made.files), 'file')} of {NOT_ON_A_LINE.sub(' ', str(made.folder))}: {names}")
+        show(f"packed {counted(len(made.files), 'file')} of {NOT_ON_A_LINE.sub(' ', str(made.folder))}: {names}")
     if made.done < of:
         show("the run is not finished, and the archive's README says so; go on with:")
         print(f"  testbed run --resume {quote(str(run))}")

@@ -181,7 +181,7 @@ def test_of_a_script_the_files_that_it_imports_are_in_it(
     done = testbed("archive", "home/run")
     assert (done.code, done.err) == (exits.OK, "")
     assert done.out.splitlines()[1:] == [
-        f"2 files of {home}: spec/net.py, spec/train.py",
+        f"packed 2 files of {home}: spec/net.py, spec/train.py",
         "not in it: 3 Python files there that the script does not import "
         "(private/diary.py, private/letters.py, tree.py)",
         "  if it loads one of them in another way, add it: --with NAME",
