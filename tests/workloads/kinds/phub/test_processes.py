@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
