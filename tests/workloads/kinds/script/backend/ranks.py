@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.execution.programs import rank_environment
+from testbed.execution.launched import rank_environment
 from testbed.topologies.build import build
 from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Peer, Replay, WorkerJob

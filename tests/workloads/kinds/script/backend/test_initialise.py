@@ -12,7 +12,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.execution import rank_lines
-from testbed.execution.programs import rank_environment
+from testbed.execution.launched import rank_environment
 from testbed.workloads.kinds.ranks import PAIRED, RankRows
 from testbed.workloads.kinds.script.backend.initialise import _added, _check_environment
 from testbed.workloads.rank_job import VARIABLE, RankJob
