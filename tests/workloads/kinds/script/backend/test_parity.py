@@ -4,10 +4,12 @@ same ``except`` catches."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.distributed import distributed_c10d
 
 from tests.workloads.kinds.script.backend.ranks import PLAIN, Ranks, fork
 
@@ -28,6 +30,13 @@ DIFFERENT: dict[str, dict[str, str]] = {
     "ring": {**OF_GROUPS, **{f"{group} {name}": why for name, why in OF_RING.items() for group in ("world", "new")}},
 }
 """Calls whose results differ, by mover, and why."""
+LEFT = """
+default_pg_timeout destroy_process_group get_debug_level get_default_backend_for_device is_backend_available
+is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched is_ucc_available
+is_xccl_available record_comm reduce_op shrink_group split_group supports_complex
+"""
+"""Names of ``torch.distributed`` that make no collective, and ``split_group`` and ``shrink_group``, which are not
+compared."""
 Told = dict[str, Any]
 
 
@@ -72,3 +81,10 @@ def test_nearly_all_calls_have_a_result(told: dict[str, list[Told]]) -> None:
     assert results > 150
     assert told[PLAIN][0]["compiled"][0] == "result"
     assert told[PLAIN][0]["timeout"][1][0] == "RuntimeError"
+
+
+def test_no_function_of_torch_distributed_is_forgotten() -> None:
+    """One that a later PyTorch adds is called, or named here."""
+    functions = {name for name in distributed_c10d.__all__ if name.islower()}
+    called = {name for name in functions if re.search(rf"\b{name}\b", SCRIPT.read_text())}
+    assert functions - called == set(LEFT.split())
