@@ -1,12 +1,13 @@
 """Processes of a trial whose workload is a command: a rank a host, started as torchrun would start it, unchanged. Under
 a scheme, ranks are told of it, and processes of ours that only add run beside them (:mod:`.scripts`).
 
-Every rank's environment has what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ...), and the
-interface that Gloo is to take. Links are measured before the ranks start, and counted while they run.
+Every rank's environment has what torchrun sets (:mod:`.launched`), and the interface that Gloo is to take. Links
+are measured before the ranks start, and counted while they run.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import scripts, supervise
+from testbed.execution.launched import left_out, rank_environment
 from testbed.execution.observed import Lines
-from testbed.execution.search import search_path
 from testbed.execution.so_far import Tick
 from testbed.lab.base import Lab
 from testbed.lab.programs import Launch, Program
@@ -31,8 +32,6 @@ from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.rank_job import VARIABLE
 
-MASTER_PORT = 29500
-"""Port that torchrun takes unless told otherwise."""
 MACHINES, MACHINES_PORT = "TESTBED_MACHINES", 12400
 """Variable with the address and a port of every rank, in their order, for programs that want such a list. The port is
 LightGBM's own."""
@@ -98,32 +97,13 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **started.environment,
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
-        one = Program(started.words, environment, str(trial.network.folder.resolve()))
+        folder = str(trial.network.folder.resolve())
+        one = Program(started.words, environment, folder, left_out(os.environ, environment))
         found.append(Launch(name, node, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))
     return found
 
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-
-
-def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
-    """Return the environment that torchrun gives a rank that is alone on its host (torch.distributed.run, "Environment
-    Variables")."""
-    numbers = {
-        "RANK": rank,
-        "WORLD_SIZE": world,
-        "LOCAL_RANK": 0,
-        "LOCAL_WORLD_SIZE": 1,
-        "GROUP_RANK": rank,
-        "GROUP_WORLD_SIZE": world,
-        "ROLE_RANK": rank,
-        "ROLE_WORLD_SIZE": world,
-        "MASTER_PORT": MASTER_PORT,
-        "OMP_NUM_THREADS": 1,  # torchrun's own default
-        "TORCHELASTIC_RESTART_COUNT": 0,
-        "TORCHELASTIC_MAX_RESTARTS": 0,
-    }
-    return {"MASTER_ADDR": master, "PATH": search_path(), **{name: str(number) for name, number in numbers.items()}}
 
 
 class Activity:

@@ -13,12 +13,13 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True)
 class Program:
-    """A program to run in place of a worker: its words, variables added to the environment, and the folder it starts
-    in."""
+    """A program to run in place of a worker: its words, variables added to the environment, the folder it starts in,
+    and the caller's variables that it does not get."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
     folder: str
+    cleared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

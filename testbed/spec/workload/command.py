@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -18,8 +19,19 @@ LONGEST_PATTERN = 500
 """The most characters of a pattern."""
 
 
+OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?|<|[^'\"]*;")
+"""Words of a command that mean something else to a shell."""
+SETTING = re.compile(r"[A-Za-z_]\w*=")
+
+
 def words(value: object) -> object:
-    """Split a command into its words."""
+    """Split a command into its words. Signs of shells are refused, unless they are quoted."""
+    if isinstance(value, str):
+        try:
+            quoted = shlex.split(value, posix=False)
+        except ValueError:  # a quotation that does not end, which is told below
+            quoted = []
+        _check_no_shell(value, quoted)
     try:
         found = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:  # a quotation that does not end
@@ -27,6 +39,14 @@ def words(value: object) -> object:
     if found in ([], [""]):
         raise refuse("an empty command", "write it as python train.py --epochs 2")
     return found
+
+
+def _check_no_shell(value: str, quoted: Sequence[str]) -> None:
+    said = f"{value!r:.200}"
+    if sign := next(filter(OF_SHELLS.fullmatch, quoted), ""):
+        raise refuse(f"{said} has {sign!r}, and no shell runs it", f"write it as bash -c {shlex.quote(value)}")
+    if quoted and SETTING.match(quoted[0]):
+        raise refuse(f"{said} sets a variable, and no shell runs it", f"write it as env {value}")
 
 
 def _pattern(value: str) -> str:

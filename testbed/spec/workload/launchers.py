@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from testbed.base.errors import SpecError
 
 PLAIN = "start the script by itself, such as python train.py"
+THEIR_OWN = frozenset({"mpirun", "mpiexec", "srun", "horovodrun", "deepspeed", "lightning", "fabric"})
+"""Launchers that are not left out before a script."""
 _OF_PYTHON = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
 
@@ -83,6 +86,11 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
+    if (name := PurePath(words[0]).name) in THEIR_OWN:
+        raise SpecError(
+            f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host",
+            fix=f"{PLAIN}, or remove scheme from the arm",
+        )
     launcher, rest = _of(words)
     return Started(tuple(words)) if launcher is None else _parsed(launcher, rest, ranks)
 

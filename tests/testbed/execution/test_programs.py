@@ -12,7 +12,6 @@ import pytest
 
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Made, Readings
-from testbed.execution import programs
 from testbed.execution.accounting import account
 from testbed.execution.observed import Observed
 from testbed.experiment.expand import trials
@@ -83,12 +82,6 @@ def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Pat
 def test_repeats_have_ids_of_their_own(tmp_path: Path) -> None:
     source = read(SPEC, "spec.yaml", tmp_path, ["repeats=2"])
     assert [trial.id for trial in trials(source)][::3] == ["command-star2-r1", "command-star2-r2"]
-
-
-def test_a_rank_is_told_what_torchrun_tells_it() -> None:
-    told = programs.rank_environment(2, 4, "10.0.0.1")
-    assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"], told["LOCAL_WORLD_SIZE"]) == ("2", "4", "0", "1")
-    assert (told["MASTER_ADDR"], told["MASTER_PORT"], told["OMP_NUM_THREADS"]) == ("10.0.0.1", "29500", "1")
 
 
 @pytest.fixture(scope="module")

@@ -100,3 +100,14 @@ def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
         f"{launcher} starts a job of its own on each host, and an arm without a scheme runs it as it is\n"
         "  fix: give the arm a scheme, such as gloo, or tell the launcher of all hosts"
     )
+
+
+@pytest.mark.parametrize("command", ["mpirun -np 3 python t.py", "/usr/bin/deepspeed t.py", "horovodrun -np 2 t.py"])
+def test_a_launcher_that_starts_ranks_by_itself_is_refused_by_name(command: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        without_launcher(command.split(), 4)
+    name = command.split()[0].rpartition("/")[2]
+    assert str(refused.value) == (
+        f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host\n"
+        "  fix: start the script by itself, such as python train.py, or remove scheme from the arm"
+    )

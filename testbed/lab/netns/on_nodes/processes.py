@@ -215,9 +215,13 @@ def run_program(launch: Launch) -> NoReturn:
     words = launch.program.words
     try:
         os.chdir(launch.program.folder)
+        for name in launch.program.cleared:
+            os.environ.pop(name, None)
         os.environ.update(launch.program.environment)
     except OSError as error:
         raise OSError(f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
+    if launch.program.cleared:
+        print(f"testbed: left out of the environment: {', '.join(launch.program.cleared)}", flush=True)
     _replace(words, f"{words[0]} in {launch.program.folder}")
 
 

@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from testbed.workloads.kinds.script.backend.untraced import skip
+
 if TYPE_CHECKING:
     from testbed.workloads.kinds.script.backend.rows import Row
 
@@ -69,6 +71,8 @@ def wrap() -> None:
         _rows[found] = row
         return found
 
+    for method in (wait, then):
+        skip(method)
     torch._C.Future.wait = wait  # type: ignore[method-assign]
     torch._C.Future.then = then  # type: ignore[method-assign]
 
@@ -85,4 +89,5 @@ def _marked(callback: Callable[[Any], Any]) -> Callable[[Any], Any]:
         finally:
             _here.chained = before
 
+    skip(called)
     return called

@@ -15,9 +15,11 @@ import torch.distributed as dist
 
 from testbed.workloads.kinds.ranks import SUMS
 from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend.caught import caught
 from testbed.workloads.kinds.script.backend.named import Named, Place, telling
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import is_summed
+from testbed.workloads.kinds.script.backend.untraced import untraced
 
 CAUSE_S = 0.5
 """How long (s) Gloo's error about a lost connection waits for the engine to know whose connection it was."""
@@ -30,6 +32,7 @@ Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 """Finds, from a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
 
 
+@untraced
 class Told(dist.Work):
     """A collective of Gloo's, with its row."""
 
@@ -57,7 +60,7 @@ class Told(dist.Work):
         except RuntimeError as error:
             self._failed(self._row, error)
             if (cause := self._known()) is not None:
-                raise cause from None
+                raise caught(cause) from None
             raise
         if not futures.is_chained():
             self._row.waited(asked_s)
@@ -111,9 +114,8 @@ class Gloo(Named):
     ) -> None:
         """Set up; the rows of collectives that it ``carries`` say that the scheme carries them: what Gloo's allreduce
         moves is known. ``cause`` says why our engine beside it has ended, if there is one that has."""
-        store, rank, size, timeout = place
-        super().__init__(rank, size, rows, group)
-        self._gloo: Any = _connected(lambda: dist.ProcessGroupGloo(store, rank, size, timeout), cause)
+        super().__init__(place[1], place[2], rows, group)
+        self._gloo: Any = _connected(lambda: _plain(place), cause)
         self._carries, self._cause = carries, cause
 
     def shutdown(self) -> None:
@@ -136,6 +138,16 @@ class Gloo(Named):
         more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
         by = "scheme" if op in self._carries else "gloo"
         return self._rows.call(op, dtype, nbytes, self.size(), group=self._number, by=by, **more)
+
+
+def _plain(place: Place) -> dist.ProcessGroup:
+    """Make a group as ``init_process_group("gloo")`` makes it: some of its calls a ``ProcessGroupGloo`` has in C++
+    alone."""
+    store, rank, size, timeout = place
+    group, kind = dist.ProcessGroup(store, rank, size), dist.ProcessGroup.BackendType.GLOO
+    group._set_default_backend(kind)
+    group._register_backend(torch.device("cpu"), kind, dist.ProcessGroupGloo(store, rank, size, timeout))
+    return group
 
 
 def _connected(make: Callable[[], Any], cause: Cause) -> Any:
@@ -240,3 +252,4 @@ for _name, (_op, _sized) in CALLS.items():
     setattr(Gloo, _name, _around(_name, _op, _sized))
 for _newer, _name in SAME.items():
     setattr(Gloo, _newer, _around(_name, *CALLS[_name]))
+untraced(Gloo)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
-from testbed.base.errors import NeighbourError, TestbedError, WorkerError
+from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from testbed.workloads.kinds.script.backend.compare import Comparison
 from testbed.workloads.kinds.script.backend.finite import Look
 from testbed.workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
@@ -41,6 +41,7 @@ from testbed.workloads.kinds.script.backend.tensors import (
     op_of,
     write,
 )
+from testbed.workloads.kinds.script.backend.untraced import untraced
 from testbed.workloads.kinds.script.backend.watch import Watch
 from testbed.workloads.kinds.script.backend.works import Ours, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
@@ -147,7 +148,7 @@ class Group(Named):
         return work
 
     def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
-        self._check(tensors)
+        self._check(tensors, root=opts.rootRank)
         op = op_of(opts)
         if not op or dtype_name(tensors[0]) not in SUMMED:
             return self._by_gloo().reduce(list(tensors), opts)
@@ -201,7 +202,7 @@ class Group(Named):
     # Copies
 
     def broadcast(self, tensors: Tensors, opts: Any) -> dist.Work:
-        self._check(tensors)
+        self._check(tensors, root=opts.rootRank)
         array = array_of(tensors)
         call = Call(What.BROADCAST, array.dtype, array.numbers.size, "", opts.rootRank)
         return self._ask(call, array, tensors, opts, array.copy_back)
@@ -327,7 +328,7 @@ class Group(Named):
         return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
-        self._check([*inputs, *(outputs[0] if outputs else ())], inputs)
+        self._check([*inputs, *(outputs[0] if outputs else ())], inputs, opts.rootRank)
         root, tag, own = opts.rootRank, _OF_OURS, inputs[0]
         row = self._row("gather", list(inputs) * self.size(), root)
         if self.rank() != root:
@@ -337,7 +338,7 @@ class Group(Named):
         return joined(works, row, parts, self._failed, lambda: copy(parts[root], own.reshape(-1)))
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
-        self._check([*outputs, *(inputs[0] if inputs else ())], outputs)
+        self._check([*outputs, *(inputs[0] if inputs else ())], outputs, opts.rootRank)
         root, tag, own = opts.rootRank, _OF_OURS, outputs[0]
         row = self._row("scatter", list(outputs) * self.size(), root)
         if self.rank() != root:
@@ -401,8 +402,9 @@ class Group(Named):
 
     # Common
 
-    def _check(self, tensors: Tensors, whole: Tensors | None = None) -> None:
-        """Check tensors before they are moved; ``whole`` are those whose numbers move, if not all do.
+    def _check(self, tensors: Tensors, whole: Tensors | None = None, root: int = 0) -> None:
+        """Check tensors before they are moved; ``whole`` are those whose numbers move, if not all do. The ``root`` is a
+        rank of this group.
 
         Raises:
             SpecError: a tensor cannot be moved.
@@ -410,6 +412,9 @@ class Group(Named):
         """
         if (why := self._who.engine.error) is not None:
             raise _after(why)
+        if not 0 <= root < self.size():
+            problem = f"a collective with the root rank {root}, and its group has {self.size()} ranks"
+            raise SpecError(problem, fix=f"give it a rank from 0 to {self.size() - 1}")
         check(tensors, tensors if whole is None else whole)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
@@ -485,3 +490,4 @@ for _name, (_kind, _) in CALLS.items():
     setattr(Group, _name, telling(getattr(Group, _name), _kind))
 for _newer, _name in SAME.items():
     setattr(Group, _newer, getattr(Group, _name))
+untraced(Group)

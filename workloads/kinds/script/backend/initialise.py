@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
+import multiprocessing
 import multiprocessing.util
 import os
 import sys
@@ -41,6 +42,25 @@ MOST_NAMED = 3
 """Limit on the processes that an error names."""
 LAST = -100
 """Priority among multiprocessing's finalizers: the last one at the end of a process."""
+
+
+class RefusedImportError(SpecError, ImportError):
+    """A module whose collectives would go along no scheme."""
+
+
+class NoOtherCollectives:
+    """Finder of modules (:data:`sys.meta_path`) that refuses torchcomms, which has process groups of its own."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """
+        Raises:
+            RefusedImportError: it is torchcomms.
+        """
+        if name == "torchcomms":
+            raise RefusedImportError(
+                "the script imports torchcomms, whose collectives go along no scheme",
+                fix="use torch.distributed, or remove scheme from the arm",
+            )
 
 
 class Rank:
@@ -151,6 +171,10 @@ def wrap() -> None:
             vars(module)["init_process_group"] = init_process_group
     _wrap_groups()
     futures.wrap()
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "torchcomms":  # PyTorch imports it where it is installed
+            del sys.modules[name]
+    sys.meta_path.insert(0, NoOtherCollectives())
 
 
 def _begun(job: RankJob) -> Rank:
@@ -231,9 +255,12 @@ def _check(job: RankJob, asked: Mapping[str, Any]) -> None:
     for name, own in (("world_size", job.world), ("rank", job.rank)):
         value = asked.get(name, -1)
         if value not in (-1, None, own):
+            is_child = multiprocessing.parent_process() is not None
             raise SpecError(
                 f"the script gives init_process_group {name}={value}, and in this trial it is {own}",
-                fix=f"leave {name} out: it is in the environment, as torchrun sets it",
+                fix="start one rank, without mp.spawn: testbed starts one on each host"
+                if is_child
+                else f"leave {name} out: it is in the environment, as torchrun sets it",
             )
 
 
@@ -303,6 +330,6 @@ def _ended_with(name: str, error: BaseException) -> WorkerError:
 
 def _is_elsewhere(error: BaseException) -> bool:
     """Whether this rank ends because another one did."""
-    if isinstance(error, NeighbourError):
-        return True
+    if isinstance(error, TestbedError):
+        return isinstance(error, NeighbourError)
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in LOST)

@@ -15,7 +15,9 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from testbed.base.errors import SpecError
+from testbed.workloads.kinds.script.backend.caught import caught
 from testbed.workloads.kinds.script.backend.rows import Rows
+from testbed.workloads.kinds.script.backend.untraced import untraced
 
 if TYPE_CHECKING:
 
@@ -29,6 +31,7 @@ Place = tuple[Store, int, int, timedelta]
 """Data of which any group is made: its store, this rank in it, its size, and its timeout."""
 
 
+@untraced
 class Named(_Whole):
     """A group with a name, which is its own backend for tensors on CPUs."""
 
@@ -82,13 +85,13 @@ def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
     @functools.wraps(ask)
     def asked(self: Named, *arguments: Any, **named: Any) -> Any:
         if self._is_forked:
-            raise forked()
+            raise caught(forked())
         with self._rows.asking():
             try:
                 return ask(self, *arguments, **named)
             except Exception as error:
                 self._rows.refused(op, self._number, error)
-                raise
+                raise caught(error) from error.__cause__
 
     return asked
 

@@ -15,7 +15,9 @@ import torch.distributed as dist
 
 from testbed.base.errors import TrialTimeoutError
 from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend.caught import caught
 from testbed.workloads.kinds.script.backend.rows import Row
+from testbed.workloads.kinds.script.backend.untraced import untraced
 
 Failed = Callable[[Row | None, BaseException], None]
 """Callback for a collective that failed: its row, if it has one, and the error."""
@@ -33,6 +35,7 @@ def _callbacks() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_CALLBACKS, "testbed-callback")
 
 
+@untraced
 class Ours(dist.Work):
     """A collective of ours.
 
@@ -86,7 +89,7 @@ class Ours(dist.Work):
 
     def _value(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
-            raise self._error
+            raise caught(self._error)
         return self._tensors
 
     def begun(self) -> None:
@@ -107,20 +110,25 @@ class Ours(dist.Work):
         asked_s = time.monotonic()
         try:
             if timeout > timedelta(0) and not self.ends_within(timeout.total_seconds()):
-                late = TrialTimeoutError(
-                    f"a collective has not ended within the {timeout.total_seconds():g} s that the script waits for it",
-                    fix="see what the other ranks do, or wait longer",
-                )
-                self._failed(self.row, late)
-                raise late
+                raise self._late(timeout)
             futures.wait_for(self._future)
-        except RuntimeError:
-            assert self._error is not None
-            raise self._error from None
+        except RuntimeError as error:
+            raise (error if self._error is None else caught(self._error)) from None
         finally:
             if self.row is not None and not futures.is_chained():
                 self.row.waited(asked_s)
         return True
+
+    def _late(self, timeout: timedelta) -> BaseException:
+        """Report that the script has waited too short a time, and return the error for it."""
+        late = caught(
+            TrialTimeoutError(
+                f"a collective has not ended within the {timeout.total_seconds():g} s that the script waits for it",
+                fix="see what the other ranks do, or wait longer",
+            )
+        )
+        self._failed(self.row, late)
+        return late
 
     def ends_within(self, limit_s: float) -> bool:
         """Wait until it is over, at most for ``limit_s``, and say whether it is. It goes on if not."""

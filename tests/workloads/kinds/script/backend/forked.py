@@ -7,6 +7,7 @@ ends when all ranks have, and prints their exit statuses.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -17,9 +18,14 @@ import torch.distributed  # noqa: F401
 
 from testbed.autoload import autoload
 
+IMPORTS = "TESTBED_TEST_IMPORTS"
+"""Variable with the names of more modules that are imported for all."""
+
 
 def main(ranks: Path, words: list[str]) -> None:
     """In a rank it returns, so that Python ends as after any script."""
+    for name in os.environ.get(IMPORTS, "").split():
+        importlib.import_module(name)
     pids = []
     gc.freeze()  # what was imported: each rank's collections, and the last ones when it ends, would look through it
     for one in json.loads(ranks.read_text()):

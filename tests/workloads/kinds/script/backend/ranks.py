@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.execution.programs import rank_environment
+from testbed.execution.launched import rank_environment
 from testbed.topologies.build import build
 from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Peer, Replay, WorkerJob
@@ -21,6 +21,8 @@ from testbed.workloads.sync.schemes import build as build_forest
 from tests import ports
 
 PATIENCE_S = 300
+PLAIN = "plain"
+"""Library of ranks that know nothing of testbed, and whose group is PyTorch's own."""
 FORKED = Path(__file__).with_name("forked.py")
 
 
@@ -64,26 +66,18 @@ class Ranks:
     def start(self, script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
         """Ranks, and then servers."""
         words = [sys.executable, str(script), *arguments]
-        ranks = [_started(words, {**os.environ, **self._environment(rank)}) for rank in range(self.world)]
-        return [*ranks, *self._servers()]
+        ranks = [_started(words, {**os.environ, **self.environment(rank)}) for rank in range(self.world)]
+        return [*ranks, *self.servers()]
 
     def fork(self, script: Path, *arguments: str) -> list[tuple[int, str]]:
         """The exit status of each rank, and what it said. All are forks of one process, which alone imports PyTorch.
         Servers end as they should."""
-        environments = [self._environment(rank) for rank in range(self.world)]
-        logs = [self.folder / f"{rank}.log" for rank in range(self.world)]
-        path = self.folder / "ranks.json"
-        pairs = zip(environments, logs, strict=True)
-        path.write_text(json.dumps([{"environment": own, "log": str(log)} for own, log in pairs]))
-        shared = {name: value for name, value in environments[0].items() if name == "OMP_NUM_THREADS"}
-        process = _started([sys.executable, str(FORKED), str(path), str(script), *arguments], {**os.environ, **shared})
-        said, *_ = finished([process, *self._servers()])
-        return [(status, log.read_text()) for status, log in zip(json.loads(said), logs, strict=True)]
+        return fork([self], script, *arguments)
 
     def samples(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"
 
-    def _environment(self, rank: int) -> dict[str, str]:
+    def environment(self, rank: int) -> dict[str, str]:
         """What a rank's has that is its own; the file that it names is written."""
         node = self.plan.workers[rank]
         job = RankJob(
@@ -106,9 +100,10 @@ class Ranks:
         path = self.folder / f"{job.name}.json"
         path.write_text(job.text())
         meeting = {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
-        return {**rank_environment(rank, self.world, address(0)), VARIABLE: str(path), **meeting}
+        told = {} if self.library == PLAIN else {VARIABLE: str(path)}
+        return {**rank_environment(rank, self.world, address(0)), **told, **meeting}
 
-    def _servers(self) -> list[subprocess.Popen[str]]:
+    def servers(self) -> list[subprocess.Popen[str]]:
         serving = {node for node in range(len(self.plan.nodes)) if self.peers(node)} - set(self.plan.workers)
         return [self._server(node) for node in sorted(serving)]
 
@@ -134,6 +129,22 @@ class Ranks:
         path = self.folder / f"{name}.json"
         job.save(path)
         return _started([sys.executable, "-m", "testbed.workloads.worker", str(path)], dict(os.environ))
+
+
+def fork(several: Sequence[Ranks], script: Path, *arguments: str, imports: str = "") -> list[tuple[int, str]]:
+    """Run a script in the ranks of several jobs, as :meth:`Ranks.fork` does for one; modules that it ``imports`` are
+    imported once for all."""
+    environments = [each.environment(rank) for each in several for rank in range(each.world)]
+    folder = several[0].folder
+    logs = [folder / f"{number}.log" for number in range(len(environments))]
+    path = folder / "ranks.json"
+    pairs = zip(environments, logs, strict=True)
+    path.write_text(json.dumps([{"environment": own, "log": str(log)} for own, log in pairs]))
+    shared = {name: value for name, value in environments[0].items() if name == "OMP_NUM_THREADS"}
+    more = {**os.environ, **shared, "TESTBED_TEST_IMPORTS": imports}
+    process = _started([sys.executable, str(FORKED), str(path), str(script), *arguments], more)
+    said, *_ = finished([process, *(server for each in several for server in each.servers())])
+    return [(status, log.read_text()) for status, log in zip(json.loads(said), logs, strict=True)]
 
 
 def _started(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:

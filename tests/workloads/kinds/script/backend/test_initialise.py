@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,9 +13,9 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.execution import rank_lines
-from testbed.execution.programs import rank_environment
+from testbed.execution.launched import rank_environment
 from testbed.workloads.kinds.ranks import PAIRED, RankRows
-from testbed.workloads.kinds.script.backend.initialise import _added, _check_environment
+from testbed.workloads.kinds.script.backend.initialise import _added, _check, _check_environment
 from testbed.workloads.rank_job import VARIABLE, RankJob
 from tests import ports
 
@@ -59,6 +60,10 @@ def ask(*arguments, **named):
         dist.init_process_group(*arguments, **named)
     except Exception as error:
         print(f"{type(error).__name__}: {error}", flush=True)
+try:
+    import torchcomms
+except ImportError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
 ask(backend="nccl")
 ask("cuda:nccl")
 ask("gloo", "env://", None, 8, 0)
@@ -194,6 +199,8 @@ def test_what_a_script_cannot_have_is_said_with_the_line_to_change(
     mistaken: tuple[str, list[dict[str, object]]],
 ) -> None:
     assert mistaken[0].splitlines() == [
+        "RefusedImportError: the script imports torchcomms, whose collectives go along no scheme",
+        "  fix: use torch.distributed, or remove scheme from the arm",
         "SpecError: the script asks for the backend 'nccl', and ranks here compute on CPUs and speak TCP",
         '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
         "SpecError: the script asks for the backend 'cuda:nccl', and ranks here compute on CPUs and speak TCP",
@@ -253,6 +260,18 @@ def test_a_script_that_looks_for_the_others_on_its_own_host_is_told(monkeypatch:
     assert str(caught.value) == (
         "the script sets MASTER_ADDR=localhost, and in this trial it is 10.0.0.1\n"
         "  fix: remove that line, or write os.environ.setdefault('MASTER_ADDR', ...)"
+    )
+
+
+def test_a_script_that_starts_ranks_by_itself_is_told_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = RankJob(0, "h0", 0, 2, "script", "", (), ("10.0.0.1", "10.0.0.2"), 1024, "reno", 1.0, 1.0, "")
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the process that called mp.spawn")
+    _check(job, {"rank": 0, "world_size": 2})
+    with pytest.raises(SpecError) as caught:
+        _check(job, {"rank": 1, "world_size": 2})
+    assert str(caught.value) == (
+        "the script gives init_process_group rank=1, and in this trial it is 0\n"
+        "  fix: start one rank, without mp.spawn: testbed starts one on each host"
     )
 
 

@@ -1,0 +1,25 @@
+"""Errors of ours with the class that PyTorch's have, so that a script's ``except RuntimeError`` catches them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from testbed.base.errors import TestbedError
+
+
+def caught(error: BaseException) -> BaseException:
+    """Return an error of ours with the same words, name and trace, which is a ``RuntimeError`` as well; any other error
+    as it is."""
+    if not isinstance(error, TestbedError) or isinstance(error, RuntimeError):
+        return error
+    kind = _both(type(error))
+    same = kind.__new__(kind)
+    same.args = error.args
+    vars(same).update(vars(error))
+    return same.with_traceback(error.__traceback__)
+
+
+@cache
+def _both(kind: type[TestbedError]) -> type[TestbedError]:
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind, RuntimeError), names)
