@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, then does nothing until pyproject.toml, requirements/, this file or mover.c changes.
+# Installs what is missing, then does nothing until pyproject.toml, requirements/, this file or the C code changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays), a C
 #                      compiler (for the engine's inner loop); and ping, for the first hour
@@ -137,6 +137,8 @@ ourselves() {
     "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.sync._mover") is None)' ||
         say "workloads/sync/mover.c was not compiled; the engine in Python does the same, with more processor time" \
             "  fix: sudo apt-get install gcc libc6-dev, then rm $venv/.testbed-* and set up again"
+    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.play._fluid") is None)' ||
+        say "workloads/play/fluid.c was not compiled; nothing can be simulated (the same fix)"
 }
 
 # The least version of each package that a run needs, and of those that the suite does.
@@ -145,7 +147,7 @@ least_versions() {
 }
 
 stamp=$venv/.testbed-$what
-fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/sync/mover.c | cksum; pwd)
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.c | cksum; pwd)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi

@@ -104,7 +104,7 @@ class Play:
                 if ended.dst not in busy:
                     busy.add(ended.dst)
                     heapq.heappush(turns, (now, ended.dst, None))
-            message = self._next(node)
+            message = self.next_message(node)
             if message is None:
                 busy.discard(node)
             else:
@@ -113,7 +113,11 @@ class Play:
     def begin(self, node: int) -> None:
         """Begin the iteration at a node."""
         for bucket in range(self._chunks.buckets):
-            self.queue(node, self._open(node, bucket))
+            self.complete(node, bucket)
+
+    def complete(self, node: int, bucket: int) -> None:
+        """Let a node send what needs nothing but its own part of a bucket."""
+        self.queue(node, self._open(node, bucket))
 
     def arrived(self, message: Message) -> None:
         """Queue what a message lets its receiver send."""
@@ -138,7 +142,8 @@ class Play:
         del node
         return ()
 
-    def _next(self, node: int) -> Message | None:
+    def next_message(self, node: int) -> Message | None:
+        """Take the next message that a node may send now; None where there is none."""
         queue = self._queues[node]
         while queue:
             if (message := next(queue[0], None)) is not None:

@@ -1,0 +1,146 @@
+"""The loop that plays an actor on a topology, in simulated time."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import TopologyError, TrialError
+from testbed.topologies.model import Topology
+from testbed.workloads.play.actor import Actor, Compute, Deed, Send, Tell
+from testbed.workloads.play.fluid import Fluid
+
+MOST_AT_ONCE = 10**6
+"""Events at one moment of simulated time: more mean that an actor goes around in a circle."""
+
+
+@dataclass(frozen=True)
+class RateChange:
+    """A new rate of a directed link, from a moment on; 0 blocks it."""
+
+    at_s: float
+    link: int
+    rate_bps: float
+
+
+class Player:
+    """One play of an actor.
+
+    Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would.
+    """
+
+    def __init__(self, actor: Actor, topology: Topology, *, seed: int = 0, changes: Iterable[RateChange] = ()) -> None:
+        self._actor, self._topology, self._seed = actor, topology, seed
+        self._fluid = Fluid(np.repeat([float(link.rate_bps) for link in topology.links], 2))
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._delay_s: list[float] = []
+        self._paths: list[tuple[int, ...]] = []
+        self._sent: list[deque[Send]] = []
+        self._order = count()
+        self._later: list[tuple[float, int, Send | Compute | RateChange]] = []
+        for change in changes:
+            self._put(change.at_s, change)
+
+    def told(self) -> Iterator[tuple[float, Tell]]:
+        """Play until nothing is left to do; yield what the actor tells, with its time (s).
+
+        Raises:
+            TrialError: messages are left that cannot move, or time stands still.
+            TopologyError: nodes without a route, or with several connections.
+        """
+        yield from self._do(self._actor.begin(0.0))
+        last_s, events = 0.0, 0
+        while True:
+            happened = self._next()
+            if not happened:
+                break
+            now_s = self._fluid.now_s
+            events = events + len(happened) if now_s == last_s else 0
+            last_s = now_s
+            if events > MOST_AT_ONCE:
+                raise TrialError(
+                    f"simulated time stands still at {now_s:.9f} s: more than {MOST_AT_ONCE:,} events",
+                    fix="look for messages without bytes that answer each other",
+                )
+            for event in happened:
+                if isinstance(event, RateChange):
+                    self._fluid.set_rate(event.link, event.rate_bps)
+                else:
+                    yield from self._do(self._actor.happened(event, now_s))
+        if not self._fluid.is_idle:
+            raise self._stuck()
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes of messages that have ended, by directed link: float64[2 x links]."""
+        return self._fluid.carried_bytes()
+
+    def _put(self, at_s: float, event: Send | Compute | RateChange) -> None:
+        heapq.heappush(self._later, (at_s, next(self._order), event))
+
+    def _next(self) -> list[Send | Compute | RateChange]:
+        """Go on to the next moment at which something happens; return what does, nothing at the end."""
+        happened: list[Send | Compute | RateChange] = []
+        while not happened:
+            ended = self._fluid.advance(self._later[0][0] if self._later else math.inf)
+            now_s = self._fluid.now_s
+            for connection in ended:
+                message = self._sent[connection].popleft()
+                if self._delay_s[connection]:
+                    self._put(now_s + self._delay_s[connection], message)
+                else:
+                    happened.append(message)
+            if not ended:
+                if not self._later:
+                    break
+                while self._later and self._later[0][0] <= now_s:
+                    happened.append(heapq.heappop(self._later)[2])
+        return happened
+
+    def _do(self, deeds: Iterable[Deed]) -> Iterator[tuple[float, Tell]]:
+        for deed in deeds:
+            if isinstance(deed, Tell):
+                yield self._fluid.now_s, deed
+            elif isinstance(deed, Compute):
+                self._put(self._fluid.now_s + deed.duration_s, deed)
+            else:
+                connection = self._connection(deed.src, deed.dst)
+                self._sent[connection].append(deed)
+                self._fluid.send(connection, deed.count_bytes)
+
+    def _connection(self, src: int, dst: int) -> int:
+        number = self._numbers.get((src, dst))
+        if number is None:
+            several = self._topology.connections(src, dst)
+            if len(several) > 1:
+                names = self._topology.nodes
+                raise TopologyError(
+                    f"{names[src].name} and {names[dst].name} have {len(several)} connections; one can be simulated",
+                    fix="take a topology without parallel circuits and without every_nic",
+                )
+            paths = several[0]
+            drawn = random.Random(f"{self._seed} {src} {dst}")
+            path = drawn.choices(paths, [path.weight for path in paths])[0]
+            number = self._numbers[src, dst] = self._fluid.connect(path.links)
+            self._delay_s.append(sum(self._topology.links[link // 2].delay_s for link in path.links))
+            self._paths.append(path.links)
+            self._sent.append(deque())
+        return number
+
+    def _stuck(self) -> TrialError:
+        connection = next(number for number, sent in enumerate(self._sent) if sent)
+        message, links = self._sent[connection][0], self._paths[connection]
+        names = self._topology.nodes
+        way = ", ".join(f"{names[self._topology.tail(d)].name}-{names[self._topology.head(d)].name}" for d in links)
+        return TrialError(
+            f"nothing moves after {self._fluid.now_s:.9f} s of simulated time: {message.count_bytes:,.0f} bytes from "
+            f"{names[message.src].name} to {names[message.dst].name} wait for the links {way}",
+            fix="let the blocked link come back",
+        )
