@@ -22,29 +22,28 @@ Moved = dict[Way, float]
 class BoxCost(Cost):
     """Cost of a synchronisation whose pieces go out only when they have come.
 
-    A piece is a key, or with wide aggregation a layer. Each link to a box has all bytes to carry, and so has the link
-    back. No piece goes back before it has come from all workers. Links in both directions are two machines, and pieces
-    are jobs that pass one after the other: the least time is that of all pieces on one, and of the largest on the other
-    (Johnson 1954, for jobs that take as long on both).
+    A piece is a key, or with wide aggregation a layer. A link carries what workers push, and its other direction what
+    comes back. No piece goes back before it has come from all workers. Both directions are two machines, and pieces are
+    jobs that pass one after the other: the least time is that of all pushes on one, and of the largest piece on the
+    other (Johnson 1954, for jobs that take as long on both).
 
-    Boxes that add sums of racks exchange these, too. They can go while links are busy in the other direction, so the
-    largest piece is added to the bytes of workers alone.
+    Values and sums of racks that pass in the direction of pushes can go at any other time, so the largest piece is
+    added to pushes alone.
 
     Attributes:
-        served_bytes: float64[2 x links], bytes between workers and boxes by directed link.
-        back_bytes: float64[2 x links], bytes of the largest piece by directed link.
+        pushed_bytes: float64[2 x links], bytes that workers push by directed link.
+        piece_bytes: float64[2 x links], bytes of the largest piece of them by directed link.
     """
 
-    served_bytes: Floats
-    back_bytes: Floats
+    pushed_bytes: Floats
+    piece_bytes: Floats
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         """Return a lower bound of GST (s), all gradients being ready at once: what the busiest link takes for all
-        its bytes, or for those of workers and the largest piece, which goes the other way before or after."""
-        whole_s = shaper.least_s(self.served_bytes, self.link_rate_bps)
-        piece_s = shaper.least_s(self.back_bytes, self.link_rate_bps)
-        back = np.arange(len(piece_s)) ^ 1
-        return max(super().bound_s(shaper), float((whole_s + piece_s[back]).max(initial=0.0)))
+        its bytes, or for those that are pushed and the largest piece, which comes back after them."""
+        pushed_s = shaper.least_s(self.pushed_bytes, self.link_rate_bps)
+        piece_s = shaper.least_s(self.piece_bytes, self.link_rate_bps)
+        return max(super().bound_s(shaper), float((pushed_s + piece_s).max(initial=0.0)))
 
 
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> BoxCost:
@@ -54,24 +53,22 @@ def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> BoxCost:
         TopologyError: a worker and a box have no route.
     """
     pieces = _pieces(plan, gradient_bytes)
-    served = _added(pieces)
-    across = _across(plan, gradient_bytes)
+    pushed = _added(pieces)
+    values = {(box, worker, connection): count_bytes for (worker, box, connection), count_bytes in pushed.items()}
     rounds = 2 if plan.across == "none" else 4 if plan.across == "ps" else 2 * len(plan.boxes)
-    along = cost_of_flows(_flows(_added([served, across])), topology, rounds)
-    served_bytes = cost_of_flows(_flows(served), topology, 2).link_bytes if across else along.link_bytes
-    return BoxCost(**vars(along), served_bytes=served_bytes, back_bytes=_largest(pieces, topology))
+    along = cost_of_flows(_flows(_added([pushed, values, _across(plan, gradient_bytes)])), topology, rounds)
+    pushed_bytes = cost_of_flows(_flows(pushed), topology, 1).link_bytes
+    return BoxCost(**vars(along), pushed_bytes=pushed_bytes, piece_bytes=_largest(pieces, topology))
 
 
 def _pieces(plan: Plan, gradient_bytes: float) -> list[Moved]:
-    """List the bytes of each piece by the ways between workers and boxes, there and back: a key, or with wide
-    aggregation a layer."""
+    """List the bytes of each piece by the ways from workers to boxes: a key, or with wide aggregation a layer."""
     scale = gradient_bytes / sum(plan.tensors)
     pieces: dict[int, Moved] = {}
     for number, (key, place) in enumerate(zip(plan.keys, plan.places, strict=True)):
         piece = pieces.setdefault(key.layer if plan.aggregation == "wide" else number, {})
-        for sender, receiver, connection in plan.ways(place):
-            for way in ((sender, receiver, connection), (receiver, sender, connection)):
-                piece[way] = piece.get(way, 0.0) + scale * key.floats
+        for way in plan.ways(place):
+            piece[way] = piece.get(way, 0.0) + scale * key.floats
     return list(pieces.values())
 
 
@@ -108,5 +105,5 @@ def _largest(pieces: Iterable[Moved], topology: Topology) -> Floats:
     for piece in pieces:
         if piece and (known := frozenset(piece.items())) not in alike:
             alike.add(known)
-            largest = np.maximum(largest, cost_of_flows(_flows(piece), topology, 2).link_bytes)
+            largest = np.maximum(largest, cost_of_flows(_flows(piece), topology, 1).link_bytes)
     return largest

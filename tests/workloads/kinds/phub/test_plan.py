@@ -126,6 +126,14 @@ def test_across_racks_boxes_move_one_gradient_in_place_of_one_for_each_worker(to
     assert ours.bound_s() >= max(ours.round_s(), 1.01 * 8 / network.links[0].rate_bps), "there, and one key back"
 
 
+def test_on_a_link_with_keys_there_and_back_the_largest_is_added_to_pushes_alone(topology: Networks) -> None:
+    """Two racks, a box with one key in each: 500 of 1,000 bytes. Both ways, the slow link between racks carries two
+    pushes of one box's key, and two values of the other's."""
+    network = topology("spine_leaf(racks=2,hosts_per_rack=3,spines=1,oversubscription=10)")
+    made = cost(pbox(network, [500], boxes="rack", key_bytes=0), network, 1000.0)
+    assert made.bound_s() == pytest.approx(8 * 4 * 500 / network.links[-1].rate_bps)
+
+
 def test_without_a_size_each_box_completes_as_many_keys_as_the_others(topology: Networks) -> None:
     """8 keys flat, which have a NIC each; 4 where each box has all of them, of which it completes 2."""
     network = topology("spine_leaf(racks=2,hosts_per_rack=5,spines=1,server_nics=4,routing=every_nic)")
