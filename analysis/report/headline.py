@@ -239,7 +239,9 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
         return f"No job {did} than in the first arm; {label} took {took} the time of {first}{at}."
     is_whole = len(told.ranked) == sum(_settings(told.run).values())
     whose = "No arm" if is_whole else "No arm that is compared here"
-    return f"{whose} {did} than {first}; {label} {came} {took} its time{at}."
+    is_mixed = any(_ratio(pair, told.number) < 1 - ratios.WORTH_TELLING for pair in told.ranked)
+    often = " at more than half of its settings" if is_mixed else ""
+    return f"{whose} {did} than {first}{often}; {label} {came} {took} its time{at}."
 
 
 def _elsewhere(told: Finding) -> str:

@@ -87,8 +87,8 @@ class Feed:
                 self._read(first)
 
     def ended_s(self, iteration: int) -> float | None:
-        """Moment when an iteration ended, as far as :meth:`look` knows; where the worker took it over from another,
-        when its next one did."""
+        """Moment when an iteration had ended and its worker had rested, as far as :meth:`look` knows; where the worker
+        took it over from another, when its next one did."""
         with self._lock:
             return min((end_s for i, end_s in self._ended_s.items() if i >= iteration), default=None)
 
@@ -130,7 +130,8 @@ class Feed:
         if said["kind"] == "begin" and self.begun_s is None and is_number(said.get("time")):
             self.begun_s = said["time"]
         elif said["kind"] == "iteration" and is_number(said.get("i")) and is_number(said.get("end")):
-            self._ended_s.setdefault(said["i"], said["end"])
+            rested_s = said.get("rested_s")
+            self._ended_s.setdefault(said["i"], said["end"] + (rested_s if is_number(rested_s) else 0.0))
 
     # What the thread knows that waits for them.
 

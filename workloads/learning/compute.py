@@ -33,7 +33,8 @@ class Computed:
 
     ``loss`` is None where nothing is trained. ``compute_s`` is the wall-clock time it really took, without waits and
     communication; ``overrun_s`` by how much the latest bucket, or a forward pass that was played before, missed its due
-    time (0 unless paced). A straggler was made to take ``factor`` times as long and ``extra_s`` more.
+    time (0 unless paced). A straggler was made to take ``factor`` times as long and ``extra_s`` more. After its end the
+    worker rested for ``rested_s`` (:data:`REST_S`).
     """
 
     loss: float | None
@@ -41,6 +42,7 @@ class Computed:
     overrun_s: float
     factor: float = 1.0
     extra_s: float = 0.0
+    rested_s: float = 0.0
 
 
 class Model(Protocol):

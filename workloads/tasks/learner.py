@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,11 +70,11 @@ class Learner(Participant):
             computed = accelerator.run(i, start_s, sum_s)
             sum_s = session.wait(job.silence_s)
             used = release.meter.now().since(release.ready)
-            rested_s = accelerator.rest()
+            computed = replace(computed, rested_s=accelerator.rest())
             onlooker.synchronised(i)
             if not once:
                 session.step(model, job.world)
-            end_s = time.monotonic() - rested_s  # on a machine of its own it would not rest
+            end_s = time.monotonic() - computed.rested_s  # on a machine of its own it would not rest
             notes.iteration(job, session, i, (start_s, release.ready.time_s, sum_s, end_s), computed, used)
         onlooker.before_computing()
         if once:

@@ -62,6 +62,25 @@ def test_the_finding_says_so_when_nothing_was_faster(run: Run) -> None:
     )
 
 
+def test_an_arm_that_is_faster_at_some_settings_is_not_said_to_be_never(run_dir: Path, edit: Edit) -> None:
+    for scheme, batch, gst in (("ps", 16, 0.1), ("ps", 64, 0.1), ("ring", 16, 0.087), ("ring", 64, 0.221)):
+        metrics = {"gst_median_s": gst, "jct_s": 10 * gst}
+        edit(
+            run_dir / "trials" / f"{scheme}-b{batch}.json",
+            lambda trial, metrics=metrics: trial.update(
+                status="done", fidelity={"verdict": "VALID", "checks": []}, metrics=metrics
+            ),
+        )
+    (run_dir / "samples" / "ps-b64.parquet").write_bytes((run_dir / "samples" / "ring-b64.parquet").read_bytes())
+    run = only(load(run_dir), "ps-b16", "ps-b64", "ring-b16", "ring-b64")
+    links = next(trial.links for trial in run.trials if trial.id == "ring-b64")
+    alike = replace(run, trials=tuple(replace(trial, links=links) for trial in run.trials))
+    assert headline.finding(alike) == (
+        "No arm synchronised faster than PS on fat-tree at more than half of its settings; "
+        "Ring on fat-tree came closest with 0.87× to 2.21× its time."
+    )
+
+
 def test_a_difference_that_the_gate_lets_pass_is_not_called_faster(run: Run) -> None:
     run = with_metrics(only(run, "ps-b16", "ring-b16"), "ps-b16", gst_median_s=0.1)
     told = [headline.finding(with_metrics(run, "ring-b16", gst_median_s=gst_s)) for gst_s in (0.098, 0.0969)]

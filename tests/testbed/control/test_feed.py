@@ -64,6 +64,13 @@ def test_moments_are_those_of_the_first_that_lives(paths: dict[str, Path]) -> No
     assert feed.running == ["h0", "h1", "s0"], "only its exit says that it has ended"
 
 
+def test_a_worker_that_rests_goes_on_later(paths: dict[str, Path]) -> None:
+    feed = Feed(paths)
+    write(paths["h0"], {**iteration(0, 6.0), "rested_s": 0.03}, {**iteration(1, 7.0), "rested_s": "long"})
+    feed.look()
+    assert (feed.ended_s(0), feed.ended_s(1)) == (6.03, 7.0)
+
+
 def test_the_last_lines_of_the_first_count(paths: dict[str, Path]) -> None:
     feed = Feed(paths)
     write(paths["h0"], {"kind": "begin", "time": 5.0}, iteration(0, 6.0))
