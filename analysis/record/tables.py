@@ -43,6 +43,7 @@ class Sample(Part):
     cpu_s = unread(float, "CPU time of the process between gradient and sum", line="cpu_s")
     wait_s = unread(float, "how long it waited for a core between gradient and sum", line="wait_s")
     sync_halted_s = unread(float, "how long it stood still between gradient and sum", line="sync_halted_s")
+    rested_s = unread(float, "how long it rested after its end, so that others got the cores", line="rested_s")
     world = unread(int, "how many there were in this iteration", "workers")
     update = unread(int, "number of this update at the (first) server; asynchronous schemes only, as all below")
     version = unread(int, "updates that were in the (first) server's weights that the gradient is of")
