@@ -42,7 +42,9 @@ workload:
   compute: {mode: paced}
 arms:
   - {label: PBox, topology: "star(hosts=5,server_nics=4,routing=every_nic)", scheme: pbox(key_bytes=4096)}
-  - {label: wide, topology: "star(hosts=5,server_nics=4,routing=every_nic)", scheme: "pbox(aggregation=wide,key_bytes=4096)"}
+  - label: wide
+    topology: star(hosts=5,server_nics=4,routing=every_nic)
+    scheme: pbox(aggregation=wide,key_bytes=4096)
   - {label: PShard, topology: star(hosts=4), scheme: "pbox(colocated=true,key_bytes=4096)"}
   - {label: PS, topology: "star(hosts=5,server_nics=4,routing=every_nic)", scheme: ps(colocated=false)}
   - {label: sharded PS, topology: star(hosts=4), scheme: ps}

@@ -64,7 +64,6 @@ class Slot(Part):
         column=1,
     )
     hosts: tuple[str, ...] = optional("its hosts", default=())
-    served_by: tuple[str, ...] = optional("the hosts of the service that it shared with other jobs", default=())
     after: tuple[str, ...] = optional("the jobs that had these hosts before", default=())
     planned_s = unread(NotNegative, "when it was to begin by prediction, from the trial's beginning", is_checked=True)
     submitted_s: NotNegative | None = optional("when it was submitted, from the trial's beginning", column=2)
@@ -80,3 +79,4 @@ class Slot(Part):
     dark_s: NotNegative | None = optional(
         "of a job with circuits of its own, from when its hosts were free until its circuits carried light", column=5
     )
+    served_by: tuple[str, ...] = optional("the hosts of the service that it shared with other jobs", default=())

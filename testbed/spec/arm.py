@@ -34,9 +34,9 @@ class Arm(Group):
     ``topoopt`` finds one."""
     jobs: list[JobKeys] = Field([], examples=["[{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ring, hosts: 4}]"])
     """Several jobs that share the network, in place of ``scheme``. Each has its own scheme, hosts and results."""
-    service: SchemeText = Field("", examples=["pbox"])
+    service: SchemeText | None = Field(None, examples=["pbox"])
     """A scheme with hosts that only serve. Jobs with ``scheme: service`` have these hosts, and the processes on them,
-    together. No job has one of these hosts for itself."""
+    together. No job has one of these hosts for itself. By default there is no service."""
     strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
     """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
     operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
@@ -97,7 +97,11 @@ class Arm(Group):
     def schemes(self) -> list[str]:
         """Schemes of the arm, or of its jobs."""
         jobs = singly(self.jobs)
-        return [self.scheme] if self.scheme else [self.service if one.scheme == SERVICE else one.scheme for one in jobs]
+        return (
+            [self.scheme]
+            if self.scheme
+            else [(self.service or "") if one.scheme == SERVICE else one.scheme for one in jobs]
+        )
 
     @model_validator(mode="after")
     def _of_a_strategy(self) -> Arm:
@@ -134,7 +138,7 @@ class Arm(Group):
         if self.strategy is not None:
             raise refuse("an arm with jobs takes no strategy", "give each job a strategy of its own")
         try:
-            check(self.jobs, self.service)
+            check(self.jobs, self.service or "")
         except SpecError as error:
             raise refuse(error.problem, error.fix or "") from None
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -188,10 +188,7 @@ class Job:
     def members(self) -> dict[str, Process]:
         """Its processes, each with its part in this job, by the name of that part."""
         served_by = (self.slot and self.slot.served_by) or ()
-        each = (
-            replace(one, is_shared=one.is_shared or one.node in served_by) for one in self.kind.processes(self.plan)
-        )
-        return named(each, self.name)
+        return named((each.on_service(served_by) for each in self.kind.processes(self.plan)), self.name)
 
     @cached_property
     def processes(self) -> dict[str, int]:

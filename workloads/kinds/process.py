@@ -51,6 +51,10 @@ class Process:
     is_shared: bool = False
     connection: int | None = None
 
+    def on_service(self, nodes: Collection[int]) -> Process:
+        """Return the process, which all jobs have together if it runs on one of a service's ``nodes``."""
+        return replace(self, is_shared=True) if self.node in nodes else self
+
     def of_job(self, job: str) -> Process:
         """Return the process as its trial names it, with its part in this job; ``meets`` are names in the job still."""
         parts = tuple(replace(part, name=of_job(job, part.name), job=job) for part in self.parts)

@@ -56,5 +56,5 @@ def test_switches_that_add_stay_the_same_switches() -> None:
 
 def test_kinds_say_whether_their_jobs_share_a_network() -> None:
     sharing = {name: kind.sharing for name, kind in kinds.kinds().items() if kind.sharing is not None}
-    assert {name for name, part in sharing.items() if part.among_others} == {"forest", "hybrid"}
-    assert sharing.keys() == {"forest", "hybrid", "library", "script", "command", "tuned"}
+    assert {name for name, part in sharing.items() if part.among_others} == {"forest", "hybrid", "phub"}
+    assert sharing.keys() == {"forest", "hybrid", "library", "script", "command", "tuned", "phub"}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NAMESPACES = count()
 """Numbers of namespaces: a manager has a part in each job."""
-_LATER_S = 1.0
+_LATER_S = 2.0
 """For how much longer (s) workers wait than cores, which know whose key is missing: so that these say it."""
 
 

@@ -11,6 +11,9 @@ from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
 from testbed.workloads.kinds.phub.plan import Across, Affinity, Aggregation, Plan
 from testbed.workloads.sync.trees import racks
 
+MOST_CORES = 64
+"""Most cores of a NIC: each is a process."""
+
 
 def pbox(
     topology: Topology,
@@ -118,8 +121,8 @@ def _check(topology: Topology, tensor_sizes: Sequence[int], cores: int, key_byte
             f"scheme pbox: keys of {key_bytes} bytes cut a float",
             fix=f"give key_bytes a multiple of {FLOAT_BYTES}, such as 32768",
         )
-    if cores < 1:
-        raise SchemeError(f"scheme pbox has {cores} cores for each NIC", fix="give cores 1 or more")
+    if not 1 <= cores <= MOST_CORES:
+        raise SchemeError(f"scheme pbox has {cores} cores for each NIC", fix=f"give cores 1 to {MOST_CORES}")
     if topology.host_count <= 1:
         raise SchemeError(
             f"scheme pbox needs a box and a worker; {topology.expression} has {topology.host_count} host",

@@ -164,7 +164,7 @@ def test_each_core_meets_all_workers_over_its_nic(topology: Networks) -> None:
     ("scheme", "problem", "fix"),
     [
         ("pbox(key_bytes=6)", "scheme pbox: keys of 6 bytes cut a float", "a multiple of 4, such as 32768"),
-        ("pbox(cores=0)", "scheme pbox has 0 cores for each NIC", "give cores 1 or more"),
+        ("pbox(cores=0)", "scheme pbox has 0 cores for each NIC", "give cores 1 to 64"),
     ],
 )
 def test_parameters_out_of_range_are_refused(topology: Networks, scheme: str, problem: str, fix: str) -> None:
