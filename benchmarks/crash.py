@@ -257,7 +257,7 @@ def planned(spec: str) -> tuple[Trial, ...]:
 
 @cache
 def specs(only: Sequence[str]) -> tuple[str, ...]:
-    """What runs may run: all specs, or one for each scheduled trial or trial with a box that has a process of these
+    """Specs that runs may run: all, or one for each scheduled trial or trial with a box that has a process of these
     roles."""
     if not is_inner(only):
         return SPECS

@@ -456,7 +456,7 @@ def push_and_pull(plan: Plan, number: int, sockets: Sockets, patience_s: float) 
 
 
 def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Subject:
-    """What the neighbours of a process send to it. An input is of one of them; the others are honest."""
+    """Messages that neighbours send to a process. An input replaces those of one neighbour; the others are honest."""
     plan = build_plan(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
     heard = overheard(_met(plan), node, partial(talk, plan))
     places = [(peer, i) for peer, pieces in heard.items() for i in range(len(pieces))]
@@ -535,7 +535,7 @@ def _met(plan: Any) -> list[list[int]]:
 
 
 def overheard(met: Sequence[Sequence[int]], node: int, member: Member) -> dict[int, list[Piece]]:
-    """What each neighbour of a process sends to it in an honest conversation of all."""
+    """Bytes that each neighbour sends to a process if all are honest."""
     ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(met))}
     heard: dict[int, list[Piece]] = {}
     sent_bytes: Counter[int] = Counter()

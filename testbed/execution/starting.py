@@ -137,8 +137,8 @@ class Starting:
                     self._lab.signal(process, signal.SIGKILL)
 
     def _died(self, name: str, left: Sequence[str]) -> WorkerError:
-        """Make the error of a job. If its processes only missed one that it shares with others, which goes on, that
-        one's part in the job has said why it ended."""
+        """Make the error of a job. If the job's processes only lost a process that other jobs share and that goes on,
+        the error is the one that this process's part in the job reported."""
         error = endings.died(self._exits[name], left, self._files)
         assert error.process is not None
         if error.signalled or not endings.last_words(self._files.samples(error.process)).get("elsewhere"):

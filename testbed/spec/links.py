@@ -83,9 +83,9 @@ class Links(Group):
     on all connections. By default queues do not mark."""
     small_queue_bytes: Size | None = Field(None, alias="small_queues", examples=["16 KiB"])
     """The most that a connection may have in its host's queue at a time (TCP Small Queues), and the largest packet that
-    it hands there at once (GSO). By default the kernel decides; its least packet is 64 KiB, which takes a link of
-    100 Mbit/s 5 ms, and the queue of a host with many connections holds two of each. It takes more processor time where
-    it is small."""
+    it hands there at once (GSO). By default the kernel decides: packets have up to 64 KiB, which take a link of
+    100 Mbit/s 5 ms, and each connection of a host may have two or more in the queue. Small values take more processor
+    time."""
 
     @property
     def own(self) -> Mapping[str, OwnLinks]:
@@ -108,8 +108,8 @@ class Links(Group):
             )
         if self.small_queue_bytes is not None and not self.mtu <= self.small_queue_bytes <= LARGE_PACKET_BYTES[0]:
             raise refuse(
-                f"small_queues is {self.small_queue_bytes:,} B",
-                f"give it {self.mtu} B, one packet, to {LARGE_PACKET_BYTES[0] // 1024} KiB, or leave it out",
+                f"small_queues is {self.small_queue_bytes:,} B, and a packet has {self.mtu:,} B",
+                f"give small_queues from {self.mtu} B to {LARGE_PACKET_BYTES[0] // 1024} KiB, or leave it out",
             )
         if self.ecn and self.ecn.mark_at_bytes >= self.queue_bytes:
             raise refuse(

@@ -1,4 +1,4 @@
-"""Actors: what decides while a network is played. They never ask what time it is: they are told."""
+"""Actors, which decide what nodes do while a network is played. They never ask for the time: they are told."""
 
 from __future__ import annotations
 

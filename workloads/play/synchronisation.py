@@ -39,7 +39,7 @@ class Synchronisation:
         per_class = np.bincount(klass, minlength=forest.classes)
         children = np.array([np.count_nonzero(forest.reduce == node, axis=1) for node in range(self._nodes)])
         self._missing = (children @ per_class + (forest.broadcast >= 0).T @ per_class).tolist()
-        """By node: messages that have not been taken, and below, of workers, buckets that are not complete."""
+        """Number of messages that are not taken yet, by node; for workers also of buckets that are not complete."""
         for node in self._workers:
             self._missing[node] += chunks.buckets
 

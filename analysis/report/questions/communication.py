@@ -206,8 +206,8 @@ def _told(study: Study, cell: MeasuredCell, trial: Trial, collective: Collective
 
 
 def _by(study: Study, trial: Trial, collective: Collective) -> str:
-    """Say what moved a collective, where that is not the scheme, which may be Gloo's own; and of Gloo's sums, which are
-    those that the spec has compared."""
+    """Name what moved a collective if that is not the arm's scheme (which may be Gloo); of Gloo's sums, say which ones
+    the spec compares."""
     if collective.by in ("scheme", _scheme(trial)):
         return ""
     workload = study.run.resolved.get("workload")

@@ -20,8 +20,8 @@ KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one 
 
 
 def _kind(value: object) -> Any:
-    """Tag of the union below for a workload: its ``kind``; without one, the first kind that has most of its keys. What
-    is no group of keys is refused as the default's."""
+    """Tag of the union below for a workload: its ``kind``; without one, the first kind that has most of its keys. A
+    value that is no group of keys is refused as one of the default kind."""
     if isinstance(value, dict) and "kind" not in value:
         return tag(min(KINDS, key=lambda kind: len(value.keys() - keys_of(KINDS[kind]))))
     return tag(str(value["kind"] if isinstance(value, dict) else getattr(value, "kind", "train")))

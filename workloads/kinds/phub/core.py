@@ -73,9 +73,9 @@ class Core(Holder, Keyed):
         sources = (self._boxes[hops.source] for hops in self._hops.values() if hops.source is not None)
         below = (at for each in self._below.values() for at in each)
         self._due = {at: iterations * count for at, count in Counter((*sources, *below)).items()}
-        """By core of another box, how many sums are to come from it."""
+        """Number of sums that are still to come, by core of another box."""
         self._passed: set[int] = set()
-        """Keys whose sum has gone to another box, and has not come back as that of all racks."""
+        """Keys whose sum has gone to another box, while the sum of all racks has not come back."""
         longest = max((len(values) for values, _ in held.values()), default=0)
         self._rooms = {at: np.empty(longest, np.float32) for at in (*range(self._world), *self._boxes.values())}
         self._have: dict[int, set[int]] = {key: set() for key in held}

@@ -25,7 +25,7 @@ from testbed.workloads.sync.tcp_info import Sent
 PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED, PART, TOTAL = range(FLOATS + 1, FLOATS + 11)
 """Further kinds of messages. Floats follow the header of the first two, of ``VALUE``, ``PART`` and ``TOTAL``. ``KEPT``:
 a core has what was pushed. ``CAME``: a core has all of a layer. ``GO``: all cores have. ``CHANGED``: one of the cores
-that own a key together has taken the step. ``PART``: a sum of some racks. ``TOTAL``: that of all racks."""
+that own a key together has taken the step. ``PART``: a sum of some racks. ``TOTAL``: the sum of all racks."""
 CALLED = {
     PUSH: "a push of key",
     PUSH_PULL: "a push of key",

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _NAMESPACES = count()
 """Numbers of namespaces: a manager has a part in each job."""
 _LATER_S = 2.0
-"""For how much longer (s) workers wait than cores, which know whose key is missing: so that these say it."""
+"""Seconds that workers wait longer than cores. Cores know whose key is missing, so they are to give up first."""
 
 
 class Worker(Client):
     """A worker's session: a bucket's keys are pushed and pulled when all of them are ready.
 
-    With ``overlap: layer`` its samples tell when each layer was ready, had gone to the kernel, and was back. A layer is
-    a bucket; they count from 1.
+    With ``overlap: layer`` its samples have the times at which each layer was ready, had gone to the kernel, and was
+    back. A layer is a bucket; layers count from 1.
     """
 
     def __init__(self, job: WorkerJob, ends: list[End], plan: Plan, part: Participant) -> None:

@@ -102,7 +102,7 @@ class Plan:
 
     @cached_property
     def hops(self) -> dict[tuple[int, int], Hops]:
-        """With whom each box exchanges sums, by the box and by the one that completes them."""
+        """Boxes with which a box exchanges sums, by its number and that of the box that completes them."""
         numbers = range(len(self.boxes))
         up = down = chains(numbers) if self.across == "ring" else stars(len(self.boxes))
         if self.across == "ring":

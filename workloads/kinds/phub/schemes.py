@@ -83,11 +83,13 @@ def _check_across(across: str, boxes: str, affinity: str, aggregation: str) -> N
         SchemeError: sums cannot go across racks.
     """
     if boxes == "one":
-        raise SchemeError(f"scheme pbox(across={across}) sums across racks, and has one box", fix="add boxes=rack")
+        raise SchemeError(
+            f"scheme pbox(across={across}) adds sums of racks, and needs a box in each rack", fix="add boxes=rack"
+        )
     for asked in ("affinity=worker", "aggregation=wide"):
         if asked in (f"affinity={affinity}", f"aggregation={aggregation}"):
             raise SchemeError(
-                f"scheme pbox(across={across},{asked}) adds sums of racks key by key, and a key has one core in a box",
+                f"scheme pbox(across={across},{asked}) adds sums of racks, which does not work with {asked}",
                 fix=f"leave out across, or {asked}",
             )
 

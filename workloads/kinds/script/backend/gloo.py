@@ -141,8 +141,8 @@ class Gloo(Named):
 
 
 def _plain(place: Place) -> dist.ProcessGroup:
-    """Make a group as ``init_process_group("gloo")`` makes it: some of its calls a ``ProcessGroupGloo`` has in C++
-    alone."""
+    """Make a group as ``init_process_group("gloo")`` makes it. A ``ProcessGroupGloo`` alone would not do: it
+    has some of the calls only in C++."""
     store, rank, size, timeout = place
     group, kind = dist.ProcessGroup(store, rank, size), dist.ProcessGroup.BackendType.GLOO
     group._set_default_backend(kind)
