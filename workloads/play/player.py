@@ -83,6 +83,8 @@ class Player:
         return self._fluid.carried_bytes()
 
     def _put(self, at_s: float, event: Send | Compute | RateChange) -> None:
+        if not math.isfinite(at_s):  # time would never get there, and the play would not end
+            raise ValueError(f"{event} at {at_s} s")
         heapq.heappush(self._later, (at_s, next(self._order), event))
 
     def _next(self) -> list[Send | Compute | RateChange]:

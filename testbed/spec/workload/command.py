@@ -19,7 +19,7 @@ LONGEST_PATTERN = 500
 """The most characters of a pattern."""
 
 
-OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?|<|[^'\"]*;")
+OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?(&\d)?|<|([^'\"]*[^'\"\\])?;")
 """Words of a command that mean something else to a shell."""
 SETTING = re.compile(r"[A-Za-z_]\w*=")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.spec.workload.command import words as words_of
 from testbed.spec.workload.launchers import check_meets, without_launcher
 
 
@@ -111,3 +112,13 @@ def test_a_launcher_that_starts_ranks_by_itself_is_refused_by_name(command: str)
         f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host\n"
         "  fix: start the script by itself, such as python train.py, or remove scheme from the arm"
     )
+
+
+@pytest.mark.parametrize("command", ["python t.py 2>&1", "python t.py >&2", "cd x; python t.py"])
+def test_signs_of_shells_are_refused(command: str) -> None:
+    with pytest.raises(ValueError, match="no shell runs it"):
+        words_of(command)
+
+
+def test_a_semicolon_that_is_quoted_or_escaped_is_a_word() -> None:
+    assert words_of(r"find . -exec ls {} \; ';'") == ["find", ".", "-exec", "ls", "{}", ";", ";"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
@@ -79,6 +80,15 @@ def test_time_that_stands_still_is_an_error(topology: Callable[..., Topology], m
     monkeypatch.setattr(player, "MOST_AT_ONCE", 1_000)
     with pytest.raises(TrialError, match=r"stands still at 0\.000000000 s: more than 1,000 events"):
         list(Player(Circle([Send(0, 1, 0, "a")]), topology("star(hosts=2)")).told())
+
+
+@pytest.mark.parametrize("never_s", [math.inf, math.nan])
+def test_what_never_happens_is_refused(topology: Callable[..., Topology], never_s: float) -> None:
+    star = topology("star(hosts=2)")
+    with pytest.raises(ValueError, match="Compute"):
+        news(star, Compute(never_s, "a"))
+    with pytest.raises(ValueError, match="RateChange"):
+        news(star, changes=[RateChange(never_s, 0, 1.0)])
 
 
 def test_nodes_with_several_connections_are_refused(topology: Callable[..., Topology]) -> None:

@@ -105,10 +105,10 @@ def test_a_job_that_fails_leaves_no_memory_in_processes_that_go_on_for_others(
             assert done["a/h2.core0"].result(20) == 1
             assert "lost the connection to h0" in (tmp_path / "a/h2.core0.jsonl").read_text()
             end_s = time.monotonic() + 10
-            while "b" not in memories and time.monotonic() < end_s:
-                time.sleep(0.01)
-            time.sleep(0.1)  # until the thread's frame is gone
+            while ("b" not in memories or memories["a"]() is not None) and time.monotonic() < end_s:
+                time.sleep(0.01)  # until the thread's frame is gone
             assert memories["a"]() is None
+            assert not done["b/h2.core0"].done()
             assert memories["b"]() is not None, "the other job has its own"
             assert {name: one.result(20) for name, one in done.items() if name[0] == "b"} == dict.fromkeys(
                 ["b/h0", "b/h1", "b/h2.core0", "b/h2.manager"], 0
