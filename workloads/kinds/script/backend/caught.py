@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from testbed.base.errors import TestbedError
 
 
@@ -12,14 +10,17 @@ def caught(error: BaseException) -> BaseException:
     as it is."""
     if not isinstance(error, TestbedError) or isinstance(error, RuntimeError):
         return error
-    kind = _both(type(error))
+    kind = _BOTH.get(type(error)) or _BOTH.setdefault(type(error), _both(type(error)))
     same = kind.__new__(kind)
     same.args = error.args
     vars(same).update(vars(error))
     return same.with_traceback(error.__traceback__)
 
 
-@cache
+_BOTH: dict[type[TestbedError], type[TestbedError]] = {}
+"""By class of ours, the class that is both."""
+
+
 def _both(kind: type[TestbedError]) -> type[TestbedError]:
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind, RuntimeError), names)
