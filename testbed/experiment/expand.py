@@ -211,11 +211,11 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
 
-    service = _service(network, built) if arm.service else None
+    service = _service(arm.service, network, built) if arm.service else None
 
     def made(asked: JobKeys, part: Part) -> Job:
         of_job = replace(network, topology=part.whole)  # which may have other circuits
-        written = arm.service if asked.scheme == SERVICE else asked.scheme
+        written = service.text if service and asked.scheme == SERVICE else asked.scheme
         scheme_text, work = locate(written, folder), synchronised(spec.workload_of(asked))
         _check_samples(arm, network.topology, work.iterations)
         sent, own = bring(work)
@@ -239,13 +239,13 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     return found
 
 
-def _service(network: Network, built: Built) -> Service:
-    """Return the service of an arm's jobs.
+def _service(text: str, network: Network, built: Built) -> Service:
+    """Return the service of an arm's jobs, written as ``text``.
 
     Raises:
         SpecError: the scheme cannot be, or has no host that can serve several jobs.
     """
-    text, spec, topology = network.arm.service, network.spec, network.topology
+    spec, topology = network.spec, network.topology
     try:
         plan, _ = built.plan(locate(text, network.folder), network.topology_text, spec, ANY)
     except SpecError as error:
