@@ -300,5 +300,4 @@ def test_a_push_and_then_a_pull_take_a_round_trip_more_than_both_at_once() -> No
     together = threading.Barrier(WORLD)
     with serving(made, 6, Late(0.01).ends) as (box, _):
         all_do(box, act)
-    assert min(fused_s) >= 0.02
-    assert 0.019 <= min(apart_s) - min(fused_s) < 0.04
+    assert 0.02 <= min(fused_s) < 0.04 <= min(apart_s)
