@@ -38,6 +38,7 @@ class More(TypedDict, total=False):
         blank: what the record of a trial has that has not got anywhere.
         is_whole: whether it is of a whole trial, so that the records of its jobs have none.
         line: its name in the lines of workers of all kinds, if it is there.
+        is_moment: whether it is a moment, which tables count from the trial's first start on.
         since: the first version of the schema that has it, where an older version of testbed would misread a record
             with it; it passes over all others. Records of older versions lack it, so that it cannot be required.
     """
@@ -49,6 +50,7 @@ class More(TypedDict, total=False):
     blank: Any
     is_whole: bool
     line: str
+    is_moment: bool
     since: int
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from testbed.analysis.record.fields import SHARE, Field, Part, unread
 from testbed.workloads.kinds.transfers import Purpose
+
+_NUMBER = re.compile(r"_[1-9][0-9]{0,5}\Z")
+"""End of the name of a column that is one of several."""
 
 
 class Sample(Part):
@@ -13,17 +19,24 @@ class Sample(Part):
     name = unread(str, "name of the worker's node")
     node = unread(int, "number of that node in the topology", line="node")
     iteration = unread(int, "number of the iteration, from 0 on, the warm-up included", is_checked=True, line="i")
-    start_s = unread(float, "when it began, from the trial's first start", is_checked=True, line="start")
+    start_s = unread(
+        float, "when it began, from the trial's first start", is_checked=True, line="start", is_moment=True
+    )
     ready_s = unread(
         float,
         "when the worker had its gradient; before `start_s` if others were still in a script's set-up",
         is_checked=True,
         line="ready",
+        is_moment=True,
     )
     sum_s = unread(
-        float, "when it had the whole sum (asynchronous schemes: the new weights)", is_checked=True, line="sum"
+        float,
+        "when it had the whole sum (asynchronous schemes: the new weights)",
+        is_checked=True,
+        line="sum",
+        is_moment=True,
     )
-    end_s = unread(float, "when the optimiser's step was done", is_checked=True, line="end")
+    end_s = unread(float, "when the optimiser's step was done", is_checked=True, line="end", is_moment=True)
     loss = unread(
         float,
         "training loss of its batch; LDA: minus the mean log-likelihood of a token of the shard, given the topics of "
@@ -86,9 +99,12 @@ class Sample(Part):
         "when a layer's gradient was ready, by layer in the order of the backward pass, from 1 on; `pbox` with "
         "`overlap: layer` only, as the next two",
         key="ready_s_*",
+        is_moment=True,
     )
-    layer_pushed_s = unread(float, "when the last of its bytes had gone to the kernel", key="pushed_s_*")
-    layer_back_s = unread(float, "when all of its weights were back", key="back_s_*")
+    layer_pushed_s = unread(
+        float, "when the last of its bytes had gone to the kernel", key="pushed_s_*", is_moment=True
+    )
+    layer_back_s = unread(float, "when all of its weights were back", key="back_s_*", is_moment=True)
     sent_bytes = unread(
         int,
         "payload that it sent in the iteration, by neighbour's node, from 1 on; as the next three; tuned schemes only",
@@ -135,6 +151,17 @@ class Transfer(Part):
 def columns(table: type[Part], *, required: bool = False) -> tuple[str, ...]:
     """The names of a table's columns in their order, or of those that every table has."""
     return tuple(field.key for field in table.all_fields if field.is_checked or not required)
+
+
+def declared(name: str) -> str:
+    """Return the key under which a column is declared: ``update_*`` for ``update_3``."""
+    return _NUMBER.sub("_*", name)
+
+
+def moments(names: Iterable[str]) -> list[str]:
+    """Return those of these columns of samples that are moments."""
+    keys = {field.key for field in Sample.all_fields if field.more.get("is_moment")}
+    return [name for name in names if name in keys or declared(name) in keys]
 
 
 def in_lines() -> tuple[Field, ...]:

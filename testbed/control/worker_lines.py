@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.analysis.record.tables import in_lines
+from testbed.analysis.record.tables import declared, in_lines
 from testbed.base.bounded_json import LARGEST_NUMBER, parse_json
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
 from testbed.files.shape import Kind as Form
@@ -51,8 +50,6 @@ _SKETCHES = Form(
         )
     ),
 )
-_NUMBER = re.compile(r"_[1-9][0-9]{0,5}\Z")
-"""Pattern of what stands for the ``*`` in a name that a kind of trial declares."""
 _MOMENTS = ("start", "ready", "sum", "end")
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "mover": NAME},
@@ -130,11 +127,11 @@ def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
         raise ValueError(f"a line of the kind {kind} has no {lacking[0]}")
     shape = _SHAPES[kind]
     if of is not None and kind == "iteration":
-        names = {name: _NUMBER.sub("_*", name) for name in line}
+        names = {name: declared(name) for name in line}
         shape = {
             **shape,
-            **{name: COUNT for name, declared in names.items() if {name, declared} & of.own_samples.counts},
-            **{name: _FINITE for name, declared in names.items() if {name, declared} & of.own_samples.numbers},
+            **{name: COUNT for name, key in names.items() if {name, key} & of.own_samples.counts},
+            **{name: _FINITE for name, key in names.items() if {name, key} & of.own_samples.numbers},
         }
     check(line, shape, kind)
     unknown = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()

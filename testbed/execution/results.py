@@ -16,7 +16,7 @@ from testbed import fidelity
 from testbed.analysis import metrics
 from testbed.analysis.jobs import JOB, singly
 from testbed.analysis.record.columns import COLUMNS, OF_JOBS
-from testbed.analysis.record.tables import in_lines
+from testbed.analysis.record.tables import in_lines, moments
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.files.writing import write_bytes
@@ -26,8 +26,6 @@ from testbed.workloads.kinds.evidence import Exchanged
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters with which a formula begins."""
-OF_LAYERS = r"^(ready|pushed|back)_s_\d+$"
-"""Columns of moments of one layer each."""
 _SAMPLE_COLUMNS = {field.more["line"]: field.key for field in in_lines()}
 """Columns of samples, by their names in the lines of workers."""
 
@@ -48,8 +46,7 @@ def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -
     Raises:
         DiskFullError, OutputError: it cannot be written.
     """
-    moments = ["start_s", "ready_s", "sum_s", "end_s", *samples.filter(regex=OF_LAYERS)]
-    relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments})
+    relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments(samples.columns)})
     write_bytes(path, relative.to_parquet(index=False), folder=folder)
 
 

@@ -138,7 +138,7 @@ class Arm(Group):
         if self.strategy is not None:
             raise refuse("an arm with jobs takes no strategy", "give each job a strategy of its own")
         try:
-            check(self.jobs, self.service or "")
+            check(self.jobs, self.service)
         except SpecError as error:
             raise refuse(error.problem, error.fix or "") from None
         return self

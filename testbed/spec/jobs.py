@@ -81,7 +81,7 @@ def singly(jobs: Sequence[JobKeys]) -> list[JobKeys]:
     return sorted((one for job in jobs for one in job.each()), key=lambda one: one.start_s)
 
 
-def check(jobs: Sequence[JobKeys], service: str) -> None:
+def check(jobs: Sequence[JobKeys], service: str | None) -> None:
     """
     Raises:
         SpecError: two have the same name or host, there are too many, or some use a service and there is none, or none

@@ -6,12 +6,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 
 from testbed.workloads.kinds.phub.exchange import CALLED, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving.exchange import Floats
-from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.connection import Act, Connection
 from testbed.workloads.sync.session import Model
 
 _WINDOW = 16
@@ -71,10 +70,11 @@ class Client(Keyed):
             kind, key = queue.popleft()
             due.add((_ANSWER[kind], key))
             floats = None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)]
-            self._say(at, kind, key, floats, partial(self._has_left, key))
+            self._say(at, kind, key, floats, self._after(key))
 
-    def _has_left(self, key: int) -> None:
-        """Take note that all bytes of a message about a key have gone to the kernel."""
+    def _after(self, key: int) -> Act | None:
+        """Return what is to be called once all bytes of a message about a key have gone to the kernel."""
+        return None
 
     def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
         if (kind, number) not in self._due[connection.node]:

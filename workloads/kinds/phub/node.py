@@ -6,6 +6,7 @@ import socket
 import time
 from bisect import bisect_left
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,16 @@ from testbed.workloads.kinds.phub.exchange import End, meet
 from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory, shared
 from testbed.workloads.kinds.phub.plan import Plan
-from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.connection import LINGER_S, Act, Connection
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 _NAMESPACES = count()
 """Numbers of namespaces: a manager has a part in each job."""
-_LATER_S = 2.0
-"""Seconds that workers wait longer than cores. Cores know whose key is missing, so they are to give up first."""
+_LATER_S = LINGER_S + 1.0
+"""Seconds that workers wait longer than cores. Cores know whose key is missing, so they are to give up first, and they
+end only after :data:`LINGER_S` if a worker does not acknowledge what they have sent."""
 
 
 class Worker(Client):
@@ -52,13 +54,14 @@ class Worker(Client):
     @property
     def seen(self) -> dict[str, float]:
         """The moments of layers in the last iteration; of a layer's keys, the last one counts."""
-        return dict(self._moments) if self._is_told else {}
+        return dict(self._moments)
 
     def _note(self, what: str, layer: int) -> None:
-        self._moments[f"{what}_s_{layer}"] = time.monotonic()
+        if self._is_told:
+            self._moments[f"{what}_s_{layer}"] = time.monotonic()
 
-    def _has_left(self, key: int) -> None:
-        self._note("pushed", self._layers[key])
+    def _after(self, key: int) -> Act | None:
+        return partial(self._note, "pushed", self._layers[key]) if self._is_told else None
 
     def _came(self, connection: Connection, kind: int, number: int) -> None:
         self._note("back", self._layers[number])

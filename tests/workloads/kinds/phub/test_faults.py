@@ -25,6 +25,7 @@ from testbed.workloads.kinds.phub.client import Client
 from testbed.workloads.kinds.phub.exchange import PUSH_PULL
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.schemes import build_plan
+from tests.patience import until
 
 from .test_processes import REPLAY, TENSORS, fates, last_lines, run
 
@@ -114,8 +115,7 @@ def test_a_nonce_of_a_service_before_is_refused(tmp_path: Path, monkeypatch: pyt
 def strangers(core_job: Path, told: Path) -> None:
     """Connect to a core while it awaits its workers: from elsewhere, in silence, and from a worker's address, with 1 MB
     of random bytes. Write down after how many seconds each is closed, and what comes after all is over."""
-    while not core_job.exists() or not core_job.read_text().endswith("}"):
-        time.sleep(0.01)
+    until(lambda: core_job.exists() and core_job.read_text().endswith("}"))
     peer = next(peer for peer in json.loads(core_job.read_text())["peers"] if peer["process"] == "h0")
     place, lasted_s = (peer["local"], peer["port"]), []
     for source, said in (("127.9.9.9", b""), (peer["remote"], b"\xff" + random.Random(7).randbytes((1 << 20) - 1))):
@@ -130,11 +130,12 @@ def strangers(core_job: Path, told: Path) -> None:
 
 
 def _connected(place: tuple[str, int], source: str) -> socket.socket:
-    for _ in range(500):
+    def dialled() -> socket.socket | None:
         with suppress(ConnectionRefusedError):
             return socket.create_connection(place, 5, source_address=(source, 0))
-        time.sleep(0.01)
-    raise AssertionError(f"nobody listens at {place}")
+        return None
+
+    return until(dialled)
 
 
 def test_strangers_are_closed_within_a_second_and_change_nothing(
@@ -144,10 +145,8 @@ def test_strangers_are_closed_within_a_second_and_change_nothing(
     told, do = tmp_path / "strangers.json", worker.main
 
     def main(argv: list[str]) -> int:
-        for _ in range(500 if sys.argv[0] == "h0" else 0):
-            if told.exists():
-                break
-            time.sleep(0.01)
+        if sys.argv[0] == "h0":
+            until(told.exists)
         return do(argv)
 
     monkeypatch.setattr(worker, "main", main)

@@ -8,7 +8,6 @@ import os
 import secrets
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.schemes import build_plan
 from tests import ports
+from tests.patience import until
 
 TENSORS = (3000, 1000, 2000)
 REPLAY = Replay(iterations=3, seed=3, shares=(0.5, 0.5))
@@ -104,10 +104,7 @@ def test_a_job_that_fails_leaves_no_memory_in_processes_that_go_on_for_others(
             done = {job.name: threads.submit(begin, job) for job in parts}
             assert done["a/h2.core0"].result(20) == 1
             assert "lost the connection to h0" in (tmp_path / "a/h2.core0.jsonl").read_text()
-            end_s = time.monotonic() + 10
-            while ("b" not in memories or memories["a"]() is not None) and time.monotonic() < end_s:
-                time.sleep(0.01)  # until the thread's frame is gone
-            assert memories["a"]() is None
+            until(lambda: "b" in memories and memories["a"]() is None)  # once the thread's frame is gone
             assert not done["b/h2.core0"].done()
             assert memories["b"]() is not None, "the other job has its own"
             assert {name: one.result(20) for name, one in done.items() if name[0] == "b"} == dict.fromkeys(

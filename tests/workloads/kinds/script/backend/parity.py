@@ -22,7 +22,7 @@ MAX = dist.ReduceOp.MAX
 
 
 def plain(value):
-    """What JSON has of a result."""
+    """Return a result as JSON has it."""
     if isinstance(value, torch.Tensor):
         return [str(value.dtype), torch.view_as_real(value).tolist() if value.is_complex() else value.tolist()]
     if isinstance(value, list | tuple):
@@ -169,7 +169,7 @@ def functional(group):
 
 
 def about(group):
-    """What a script asks a group about itself."""
+    """Call all by which a script asks a group about itself."""
     for name in ("rank", "size", "name"):
         call(f"group.{name}", getattr(group, name))
     call("type of device", lambda: str(group._device_types))

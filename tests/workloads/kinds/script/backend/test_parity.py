@@ -42,7 +42,7 @@ Told = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Told]]:
-    """What each rank says of all calls, by mover; all ranks of all movers run at the same time."""
+    """Each rank's words about all calls, by mover; all ranks of all movers run at the same time."""
     several = []
     for mover in (PLAIN, "gloo", "ring"):
         ranks = Ranks(tmp_path_factory.mktemp(mover), f"star(hosts={WORLD})", "ring")
