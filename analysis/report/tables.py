@@ -479,11 +479,11 @@ def _without_empty(table: Table) -> Table:
 
 
 class _Time:
-    """One unit for a column of times: seconds, or milliseconds where all are short."""
+    """One unit for a column: milliseconds where all are below 0.1 s, so that three digits show, else seconds."""
 
     def __init__(self, values: Iterable[float | None]) -> None:
         longest = max((value for value in values if value is not None), default=1.0)
-        self.unit, self._factor = ("s", 1.0) if longest >= 0.05 else ("ms", 1e3)
+        self.unit, self._factor = ("s", 1.0) if longest >= 0.1 else ("ms", 1e3)
         self._digits = 3 if longest * self._factor < 10 else 2
 
     def text(self, value: float | None) -> str:

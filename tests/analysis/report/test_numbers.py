@@ -331,3 +331,9 @@ def test_reasons_do_not_run_together_in_markdown(run: Run) -> None:
         spoilt, checks=two, numbers={n: replace(v, spoilt_by=("cpu", "steal")) for n, v in spoilt.numbers.items()}
     )
     assert "cpu: too much; steal: too much" in markdown.render(replace(run, trials=(trial,)))
+
+
+def test_times_one_per_cent_apart_differ_in_the_table(run: Run) -> None:
+    near = with_metrics(with_metrics(only(run, *BOTH), "ps-b16", gst_median_s=0.0727), "bml-b16", gst_median_s=0.0734)
+    texts = [value(tables.summary(near), arm, "GST, ms").text for arm in ("PS on fat-tree", "BML on BCube")]
+    assert texts == ["72.70", "73.40"]
