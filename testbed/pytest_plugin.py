@@ -183,13 +183,19 @@ def _verdict(out: Path, told: str) -> str:
     """Say in a line why a test fails: what is worse than in the baseline, or the first error that was told. The verdict
     is at its beginning, since pytest cuts the line at the terminal's width."""
     found: dict[str, Any] = json.loads((out / COMPARISON).read_text()) if (out / COMPARISON).exists() else {}
-    says = [_worse(one) for one in found.get("judged", ()) if one["verdict"] == "worse"]
+    worse = [one for one in found.get("judged", ()) if one["verdict"] == "worse"]
+    says = [_worse(one) for one in sorted(worse, key=_slowdown, reverse=True)]
     says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]
-    lines = told.replace(":\n  ", ": ").splitlines()  # what differs is below "not under the same conditions:"
+    lines = told.replace(":\n  ", ": ").splitlines()  # what differs is below "the conditions of A and B differ:"
     says += [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     says += [line for line in lines if ": FAILED: " in line]
     more = f" (and {len(says) - 1} more)" if len(says) > 1 else ""
     return f"{says[0]}{more}" if says else "testbed run ended without a verdict"
+
+
+def _slowdown(one: Mapping[str, Any]) -> float:
+    ratio: float = one["ratio"]["value"]
+    return ratio if one["metric"] in ("gst", "jct") else 1 / ratio
 
 
 def _worse(one: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def check(base: Side, new: Side, arms: Pairs, allowed: Collection[str]) -> list[
         lines = [f"  {one.sentence(base.name, new.name)}" for one in refused]
         names = dict.fromkeys(one.name for one in refused)
         raise IncomparableError(
-            "\n".join([f"{base.name} and {new.name} were not measured under the same conditions:", *lines]),
+            "\n".join([f"the conditions of {base.name} and {new.name} differ:", *lines]),
             fix="measure both on the same machine with the same spec, or compare them all the same: "
             + " ".join(f"--allow {name}" for name in names),
         )

@@ -464,7 +464,8 @@ def _attempt(attempt: Attempt) -> str:
         *([f"{ratio:.3f} of theory"] if ratio is not None else []),
         *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
     ]
-    return f"{', '.join([*numbers, attempt.verdict])}: {'; '.join(attempt.reasons)}."
+    reasons = "; ".join(each.removesuffix(".") for each in attempt.reasons)
+    return f"{', '.join([*numbers, attempt.verdict])}{f': {reasons}' if reasons else ''}."
 
 
 def _reason(check: RecordedCheck) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ class Gate:
         source = settled(load(spec, overrides))
         now = provenance.describe(source.spec, provenance.congestion_control(source.spec))
         new = describe(source.name, resolved(source), now)
+        new = replace(new, name=f"{new.name} with --set") if overrides else new
         labels = dict.fromkeys(cell.label for cell in self.baseline.cells)
         conditions.check(self.baseline, new, [(label, label) for label in labels], self.allowed)
         return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]

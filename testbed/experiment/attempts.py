@@ -64,8 +64,11 @@ def joined(before: Mapping[str, Any] | None, now: dict[str, Any]) -> tuple[dict[
     main = GST if GST in now["fidelity"]["numbers"] else JCT
     is_new = not _is_valid(before, main)
     record, other = deepcopy((dict(now), dict(before)) if is_new else (dict(before), dict(now)))
-    for name in _METRICS:  # the earlier one counts if both are VALID
-        if _is_valid(other, name) and (is_new or not _is_valid(record, name)):
+    taken = [name for name in _METRICS if _is_valid(other, name) and (is_new or not _is_valid(record, name))]
+    for name in taken:  # the earlier one counts if both are VALID
+        _take(record, other, name)
+    for name, with_it in ((JCT, THROUGHPUT), (THROUGHPUT, JCT)):  # samples a second and JCT of one row agree
+        if with_it in taken and not _is_valid(record, name) and name in other["fidelity"]["numbers"]:
             _take(record, other, name)
     verdicts = {number["verdict"] for number in record["fidelity"]["numbers"].values()}
     record["fidelity"]["verdict"] = joint_verdict(verdicts)

@@ -183,7 +183,7 @@ class Lines:
         remedy = next((about.remedy for about in fidelity.abouts() if about.name == cause), "")
         self._print(
             f"{IN_A_ROW} trials in a row are INVALID because of {cause}: nothing is measured again any more\n"
-            f"  fix: {remedy or MACHINE}; then testbed run --resume"
+            f"  fix: {remedy or MACHINE}; then testbed run --resume, or testbed run if you change the spec"
         )
 
     def _print(self, text: str) -> None:

@@ -191,7 +191,7 @@ def parse(text: str, name: str) -> dict[object, object]:
             (known for pattern, known in MISTAKES.items() if re.match(pattern, said)), (None, "correct that line")
         )
         fix = error.note or (_quoted(text.split("\n")[mark.line]) if mark else None) or known[1]
-        raise SpecError(f"{name}:{line}: {known[0] or said}", fix=fix) from None
+        raise SpecError(f"{name}:{line}: {known[0] or said}{_opened(error)}", fix=fix) from None
     except yaml.YAMLError as error:
         raise SpecError(f"{name}: {error}".splitlines()[0], fix="save it as plain UTF-8 text") from None
     except ValueError as error:  # such as the 32nd of a month, which YAML takes for a date
@@ -201,6 +201,14 @@ def parse(text: str, name: str) -> dict[object, object]:
     if not isinstance(loaded, dict):
         raise SpecError(f"{name}: holds {_kind(loaded)}, not keys and values", fix=WRITES_ONE)
     return loaded
+
+
+def _opened(error: yaml.MarkedYAMLError) -> str:
+    """Name the line of the bracket in which a mistake is, if that is another line."""
+    begun, at = error.context_mark, error.problem_mark
+    if not (begun and at and str(error.context).startswith("while parsing a flow") and begun.line < at.line):
+        return ""
+    return f", as the bracket that line {begun.line + 1} opens is not closed"
 
 
 def word_at(text: str, path: Sequence[str | int]) -> str | None:

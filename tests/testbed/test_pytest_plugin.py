@@ -121,6 +121,13 @@ def test_a_summary_of_80_columns_has_the_verdict(tmp_path: Path, at: str) -> Non
     assert len(summary) <= 80
 
 
+def test_the_worst_number_comes_first(tmp_path: Path) -> None:
+    worse = {**WORSE["judged"][1], "arm": "PS", "metric": "throughput"}
+    judged = [*WORSE["judged"], {**worse, "ratio": {"value": 0.5, "low": None, "high": None}}]
+    told = run_suite(tmp_path, 3, comparison=json.dumps({**WORSE, "judged": judged}))
+    assert "samples/s 0.5x, worse: PS, batch 2, hosts=3 (and 2 more)" in told
+
+
 def test_a_verdict_beside_which_the_summary_has_no_room_is_written_before_it(tmp_path: Path) -> None:
     at = "tests_of_the_network_and_of_all_schemes_that_train_on_it_in_each_night"
     told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), at=at)
@@ -131,7 +138,7 @@ def test_a_verdict_beside_which_the_summary_has_no_room_is_written_before_it(tmp
 
 
 def test_the_reason_why_runs_cannot_be_compared_is_in_the_verdict(tmp_path: Path) -> None:
-    error = "error: base and new were not measured under the same conditions:\n  links.rate: 4 in base, 3 in new"
+    error = "error: the conditions of base and new differ:\n  links.rate: 4 in base, 3 in new"
     told = run_suite(tmp_path, 4, comparison="", told=error)
     verdict = error.removeprefix("error: ").replace(":\n  ", ": ")
     assert f"\ntest_mine.py::test_gst:\n  {verdict}\n" in told[: told.index("short test summary info")]

@@ -206,6 +206,14 @@ def test_samples_are_those_of_the_attempt_that_gst_is_from() -> None:
     assert record["fidelity"]["numbers"]["jct"]["from"] == "1"
 
 
+def test_jct_and_samples_a_second_are_of_one_attempt_where_one_of_them_is_valid_nowhere() -> None:
+    first, second = judged("", "timers", started="1"), judged("CPU steal", "timers", started="2", gst_s=1.1)
+    second["fidelity"]["numbers"]["throughput"] = {"verdict": "VALID", "spoilt_by": []}
+    record, _ = joined(joined(None, first)[0], second)
+    assert (record["metrics"]["jct_s"], record["metrics"]["throughput_sps"]) == (2.2, 1 / 1.1)
+    assert (record["metrics"]["gst_median_s"], record["fidelity"]["numbers"]["jct"]["verdict"]) == (1.0, "INVALID")
+
+
 @given(
     st.lists(st.tuples(*[st.sampled_from(["", "CPU steal", "timers"])] * 2, st.floats(0.5, 2)), min_size=1, max_size=5)
 )
@@ -240,7 +248,8 @@ def test_three_trials_in_a_row_that_fail_for_one_cause_end_it(
     assert told.count("nothing is measured again any more") == 1
     assert (
         "3 trials in a row are INVALID because of CPU steal: nothing is measured again any more\n"
-        "  fix: wait until the host gives back the cores, or take another host; then testbed run --resume\n"
+        "  fix: wait until the host gives back the cores, or take another host; then testbed run --resume, or testbed run if "
+        "you change the spec\n"
     ) in told
 
 

@@ -523,6 +523,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "yaml_quote_open": ("label: PS", "label: 'PS"),
     "yaml_value_with_at": ("name: small", "name: @small"),
     "yaml_no_comma": ("label: PS,", "label: PS"),
+    "yaml_bracket_open": ("seed: 1", "labels: {seed: 1\nname: second"),
     "yaml_key_without_colon": ("seed: 1", "seed 1\nlab: netns"),
     "yaml_second_document": ("seed: 1", "---\nseed: 1"),
     "yaml_a_program": ("name: small", "import torch"),
