@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from testbed.experiment import pace
+from tests import own
 from tests.docs.markdown import ROOT
+
+GRADIENT_S = 0.03
+"""The processor time of a gradient, where a spec asks for a pace that fits."""
+
+
+@pytest.fixture
+def without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have specs planned in this process alone, as on a machine on which a gradient takes :data:`GRADIENT_S`."""
+    own.in_this_process(monkeypatch)
+    monkeypatch.setattr(pace.cache, "gradient_times_s", dict)
+    monkeypatch.setattr(pace.cache, "keep_gradient_times_s", lambda times: times)
+    monkeypatch.setattr(pace, "gradient_times_s", lambda trainings, _own: [GRADIENT_S] * len(trainings))
 
 
 @pytest.fixture(scope="session")

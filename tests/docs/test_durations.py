@@ -1,8 +1,8 @@
 """How long what a page shows takes: at most five minutes, or the time stands beside it, and is about right.
 
-``testbed plan`` estimates it, as it would on two cores on which a gradient takes :data:`GRADIENT_S`. Nothing is built.
-A time beside a command is in parentheses, ``(8 minutes)``, in its comment or in the one above. One beside a spec is in
-the paragraph before it or behind it.
+``testbed plan`` estimates it, as it would on two cores on which a gradient takes
+:data:`tests.docs.conftest.GRADIENT_S`. Nothing is built. A time beside a command is in parentheses, ``(8 minutes)``, in
+its comment or in the one above. One beside a spec is in the paragraph before it or behind it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ from testbed.experiment.finding import settled
 from testbed.experiment.selection import Wanted
 from testbed.spec import Source, load, read
 from testbed.spec.new import NAMES
-from tests import own
 from tests.docs.markdown import ROOT, Block, blocks, pages
 from tests.docs.test_commands import command
 from tests.shipped import STEPS_OF_A_GUESS
 
+pytestmark = pytest.mark.usefixtures("without_measuring")
 LONGEST_S = 300.0
 """Longest time (s) of a snippet that is shown without its time."""
 ABOUT = 2.0
 """So many times longer or shorter a time may be than the estimate."""
 CORES = 2
-GRADIENT_S = 0.03
-"""The processor time of a gradient, where a spec asks for a pace that fits."""
 UNIT_S = {"second": 1, "minute": 60, "hour": 3600}
 TIME = re.compile(r"\((\d+(?:\.\d+)?) (second|minute|hour)s?\b[^)]*\)")
 
@@ -86,14 +84,6 @@ RUNS = commands(r"testbed run .*\bexperiments/\S+\.yaml")
 """Commands that run a spec which comes with testbed."""
 CLAIMS = commands(r"testbed reproduce (?!--list)")
 SPECS = specs()
-
-
-@pytest.fixture(autouse=True)
-def _without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    own.in_this_process(monkeypatch)
-    monkeypatch.setattr(pace.cache, "gradient_times_s", dict)
-    monkeypatch.setattr(pace.cache, "keep_gradient_times_s", lambda times: times)
-    monkeypatch.setattr(pace, "gradient_times_s", lambda trainings, _own: [GRADIENT_S] * len(trainings))
 
 
 def estimated(source: Source, wanted: Wanted) -> tuple[float, bool]:

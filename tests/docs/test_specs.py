@@ -18,9 +18,9 @@ from testbed.experiment.planning import plan
 from testbed.lab.baremetal.preparing import inventory
 from testbed.spec import demand, prices, read
 from testbed.spec.explain import known_keys
-from tests import own
 from tests.docs.markdown import Block, blocks, pages
 
+pytestmark = pytest.mark.usefixtures("without_measuring")
 BASE = """
 name: base
 links: {rate: 100 Mbit/s}
@@ -34,11 +34,6 @@ FOUND = [block for page in pages() for block in blocks(page, "yaml")]
 
 def of_kind(*words: str) -> list[Block]:
     return [block for block in FOUND if block.words == ("yaml", *words)]
-
-
-@pytest.fixture(autouse=True)
-def _prepared_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    own.in_this_process(monkeypatch)
 
 
 def planned(text: str, folder: Path) -> None:

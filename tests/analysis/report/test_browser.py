@@ -26,6 +26,7 @@ SIZES = {"laptop": (1366, 900), "phone": (390, 844)}
 DRAWN = "document.querySelectorAll('.plot > .plot-container').length"
 PLOTS = "document.querySelectorAll('.plot').length"
 WIDTH = "document.documentElement.scrollWidth"
+BEYOND = "[...document.querySelectorAll('.plot svg')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
 ROWS = "[...document.querySelectorAll('#summary tbody tr')].map((row) => row.cells[{column}].childNodes[0].textContent)"
 
 
@@ -82,7 +83,15 @@ def see_everything(browser: Chromium) -> None:
         until(partial(browser.run, drawn))
 
 
+def fits(page: Chromium, address: str, width: int) -> None:
+    """Nothing sticks out, is cut off or overlaps where all is drawn."""
+    assert faults(page, address, width) == []
+    assert page.run(WIDTH) <= width
+    assert page.run(f"{BEYOND}.length") == 0
+
+
 def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
+    """Their lines have the colour of the text, and none sticks out."""
     page.run("document.querySelector('.plot').scrollIntoView()")
     until(lambda: page.run(f"{DRAWN} > 0"))
     assert page.run(DRAWN) < page.run(PLOTS)
@@ -90,29 +99,21 @@ def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
     assert page.run(DRAWN) == page.run(PLOTS) == 22
     assert page.run("document.querySelectorAll('.plot .point, .plot .js-line, .plot .box').length") > 300
     assert page.run("document.querySelectorAll('.drawings svg[role=img]').length") == 3
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_nothing_sticks_out(page: Chromium, address: str, size: str) -> None:
-    width, height = SIZES[size]
-    page.size(width, height, phone=size == "phone")
-    page.open(address)
-    see_everything(page)
-    assert page.run(WIDTH) <= width
-    beyond = (
-        "[...document.querySelectorAll('.plot svg')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
-    )
-    assert page.run(f"{beyond}.length") == 0
+    ink = page.run("getComputedStyle(document.body).color")
+    strokes = "[...document.querySelectorAll('.plot .shapelayer path')].map((one) => getComputedStyle(one).stroke)"
+    assert set(page.run(strokes)) == {ink}
+    assert page.run(WIDTH) <= SIZES["laptop"][0]
+    assert page.run(f"{BEYOND}.length") == 0
 
 
 @pytest.mark.parametrize("width", WIDTHS_PX)
-def test_nothing_is_cut_off_or_overlaps(page: Chromium, address: str, width: int) -> None:
-    assert faults(page, address, width) == []
+def test_nothing_sticks_out_is_cut_off_or_overlaps(page: Chromium, address: str, width: int) -> None:
+    fits(page, address, width)
 
 
 @pytest.mark.parametrize("width", WIDTHS_PX)
 def test_planned_transfers_are_drawn_and_nothing_overlaps(page: Chromium, planned: str, width: int) -> None:
-    assert faults(page, planned, width) == []
+    fits(page, planned, width)
     for name, marks in (("fates-0", 8), ("update-rates-0", 4), ("transfers-0", 64), ("transfers-1", 64)):
         assert page.run(f"document.querySelectorAll('[data-panel=\"{name}\"] .plot .point').length") >= marks, name
 
@@ -184,13 +185,6 @@ def test_figures_and_their_data_can_be_downloaded(page: Chromium, tmp_path: Path
 
 def written(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
-
-
-def test_lines_of_figures_have_the_colour_of_the_text(page: Chromium) -> None:
-    see_everything(page)
-    ink = page.run("getComputedStyle(document.body).color")
-    strokes = "[...document.querySelectorAll('.plot .shapelayer path')].map((one) => getComputedStyle(one).stroke)"
-    assert set(page.run(strokes)) == {ink}
 
 
 def test_paper_has_every_figure(page: Chromium) -> None:

@@ -45,6 +45,7 @@ SCRIPT = """\
 links: {rate: 1 Gbit/s}
 workload: {kind: command, command: python train.py}
 arms: [{topology: star(hosts=2), scheme: ring}]
+quiet: 0 s
 """
 
 
