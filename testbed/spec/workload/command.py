@@ -19,7 +19,11 @@ LONGEST_PATTERN = 500
 """The most characters of a pattern."""
 
 
-OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?(&\d)?|<|([^'\"]*[^'\"\\])?;")
+OF_SHELLS = re.compile(
+    r"""\|\|?|&&?|;|([^'"]*[^'"\\])?;"""
+    r"""|(\d|&)?>>?(&\d|[^'">]*)|<[^'"<>]*"""  # with the file's name at once, too
+    r"""|[^'"\\]*\$[A-Za-z_{(][^'"]*"""
+)
 """Words of a command that mean something else to a shell."""
 SETTING = re.compile(r"[A-Za-z_]\w*=")
 

@@ -114,10 +114,27 @@ def test_a_launcher_that_starts_ranks_by_itself_is_refused_by_name(command: str)
     )
 
 
-@pytest.mark.parametrize("command", ["python t.py 2>&1", "python t.py >&2", "cd x; python t.py"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("python t.py 2>&1", "python t.py >&2", "cd x; python t.py", "python t.py >log", "python t.py 2>>err.txt"),
+        *(
+            "python t.py &>log",
+            "python t.py <in",
+            "python t.py $HOME/data",
+            "python t.py --rank=${RANK}",
+            "echo $(date)",
+        ),
+    ],
+)
 def test_signs_of_shells_are_refused(command: str) -> None:
     with pytest.raises(ValueError, match="no shell runs it"):
         words_of(command)
+
+
+def test_what_a_shell_would_not_take_for_a_sign_is_a_word() -> None:
+    words = ["python", "t.py", "loss (.*)$", "a>b", "$", r"\$HOME", "$1", "-<x>", "bash -c 'echo $HOME >log'"]
+    assert words_of(f"python t.py 'loss (.*)$' a>b $ '{words[5]}' $1 -<x> \"{words[8]}\"") == words
 
 
 def test_a_semicolon_that_is_quoted_or_escaped_is_a_word() -> None:

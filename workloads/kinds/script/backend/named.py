@@ -91,7 +91,9 @@ def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
                 return ask(self, *arguments, **named)
             except Exception as error:
                 self._rows.refused(op, self._number, error)
-                raise caught(error) from error.__cause__
+                if (ours := caught(error)) is error:
+                    raise
+                raise ours from error.__cause__
 
     return asked
 

@@ -54,12 +54,17 @@ dist.all_reduce(tensor, group=alone)
 dist.barrier()
 """
 MISTAKES = """
-import os, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 def ask(*arguments, **named):
     try:
         dist.init_process_group(*arguments, **named)
     except Exception as error:
         print(f"{type(error).__name__}: {error}", flush=True)
+from importlib.util import find_spec
+assert find_spec("torchcomms") is None
+os.mkdir("torchcomms")  # a package without __init__, which Python takes
+sys.path.insert(0, "")
+assert find_spec("torchcomms") is not None
 try:
     import torchcomms
 except ImportError as error:
@@ -73,7 +78,7 @@ os.environ["WORLD_SIZE"] = "1"
 dist.init_process_group("cpu:gloo,cuda:nccl")
 dist.destroy_process_group()
 dist.device_mesh.init_device_mesh("cpu", (1,))  # makes the group again, by a name of its own
-assert type(dist.group.WORLD).__name__ == "Gloo"
+assert type(dist.group.WORLD) is dist.ProcessGroup
 child = os.fork()
 if child == 0:
     try:
@@ -116,6 +121,7 @@ def started(folder: Path, script: str, rank: int, world: int) -> subprocess.Pope
     environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": (folder / "port").read_text()}
     return subprocess.Popen(
         [sys.executable, str(folder / "script.py")],
+        cwd=folder,
         env=environment,
         text=True,
         stdout=subprocess.PIPE,
