@@ -37,6 +37,11 @@ MACHINES, MACHINES_PORT = "TESTBED_MACHINES", 12400
 LightGBM's own."""
 COUNT_S = 1.0
 """Seconds between two looks at the links, to see whether anything moves."""
+LEAST_SHARE = 0.02
+"""Share of a core from which on a rank computes. One of 64 that import on two cores has more, and a rank that waits
+less."""
+COMPUTING = 10
+"""Number of timeouts for which ranks may compute in silence."""
 
 
 class Programs:
@@ -107,7 +112,8 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 class Activity:
-    """Signs of life of programs: logs grow, or links carry something."""
+    """Signs of life of programs: logs grow, links carry something, or a rank computes, as one does that imports on a
+    busy machine. Computing alone is a sign for a while: a rank may also turn in a loop for ever."""
 
     def __init__(self, lab: Lab, files: Files, launches: Sequence[Launch], timeout_s: float) -> None:
         """Watch ``launches``: the ranks in their order, and then processes of ours. A sign is due every
@@ -116,7 +122,8 @@ class Activity:
         self._logs = [Path(one.log) for one in launches]
         self._ranks = {one.process: rank for rank, one in enumerate(launches) if one.program}
         self._seen: tuple[int, ...] | None = None
-        self._moved_s = self._looked_s = 0.0
+        self._moved_s = self._looked_s = self._told_s = 0.0
+        self._used_s: dict[str, float] = {}
 
     def called(self, process: str) -> str:
         """Return the name of a process in errors, such as ``rank 1 on h1``."""
@@ -130,14 +137,31 @@ class Activity:
         if self._seen is None or now - self._looked_s >= COUNT_S:
             sizes = [endings.size_bytes(log) for log in self._logs]
             before, self._seen = self._seen, (*sizes, *(count.bytes for count in self._lab.counters()))
-            self._looked_s, self._moved_s = now, now if self._seen != before else self._moved_s
+            if self._seen != before:
+                self._told_s = self._moved_s = now
+            elif self._computes(now - self._looked_s) and now - self._told_s <= COMPUTING * self._timeout_s:
+                self._moved_s = now
+            self._looked_s = now
         if feed.running and now - self._moved_s > self._timeout_s:
             raise self._stuck([self.called(one) for one in feed.running], self._files.log(feed.running[0]))
 
+    def _computes(self, within_s: float) -> bool:
+        """Whether a rank has had a share of a core since the last look, which was so long ago."""
+        before, self._used_s = self._used_s, self._lab.cpu_s()
+        return any(
+            used_s - before.get(name, used_s) > LEAST_SHARE * within_s
+            for name, used_s in self._used_s.items()
+            if name in self._ranks
+        )
+
     def _stuck(self, running: Sequence[str], log: Path) -> TrialTimeoutError:
         """Make the error; ``log`` is that of the first of the processes that are still ``running``."""
+        silent_s = time.monotonic() - self._told_s
+        lasted_s, more = self._timeout_s, ", and no rank computed"
+        if silent_s > COMPUTING * self._timeout_s:
+            lasted_s, more = silent_s, ", though a rank computed"
         return TrialTimeoutError(
-            f"for {self._timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
+            f"for {lasted_s:.4g} s no rank wrote anything and no link carried anything{more}; still running: "
             f"{', '.join(running[:5])}{supervise.stopped(self._lab)}\n"
             f"{endings.tail(log)}",
             fix=f"read {log}, or give a longer timeout",

@@ -32,7 +32,7 @@ from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
-from testbed.machine.processes import children_by_inner_pid, first_child
+from testbed.machine.processes import children_by_inner_pid, cpu_s, first_child
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
@@ -249,6 +249,9 @@ class NetnsLab:
 
     def stopped(self) -> list[str]:
         return self._sandbox.ask(Sandbox.stopped())
+
+    def cpu_s(self) -> dict[str, float]:
+        return {name: cpu_s(pid) for name, pid in self._pids().items()}
 
     def kill(self) -> None:
         self._sandbox.ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)

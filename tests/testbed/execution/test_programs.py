@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from testbed.base.errors import TrialTimeoutError
+from testbed.control.feed import Feed
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Made, Readings
+from testbed.execution import programs
 from testbed.execution.accounting import account
 from testbed.execution.observed import Observed
+from testbed.execution.programs import Activity
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
+from testbed.lab.base import LinkSettings
 from testbed.lab.measurements import Counters
-from testbed.lab.programs import Exit
+from testbed.lab.programs import Exit, Launch, Program
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.recovery.deaths import undisturbed
 from testbed.spec import read
+from testbed.topologies.build import build
 from testbed.trial.files import Files
 
 from ..conftest import Called
 from ..experiment.test_run import call
+from ..fake_lab import FakeLab
 
 SPEC = """\
 name: order
@@ -142,11 +150,40 @@ def test_a_command_that_does_nothing_is_ended_at_the_timeout(testbed: Callable[.
     called = testbed(*words(tmp_path / "mine", HANGS, arms="[{topology: star(hosts=2)}]", timeout="3 s"))
     assert called.code == 1
     assert (
-        "FAILED: for 3 s no rank wrote anything and no link carried anything; "
+        "FAILED: for 3 s no rank wrote anything and no link carried anything, and no rank computed; "
         "still running: rank 0 on h0, rank 1 on h1\n"
         "    | waiting for nobody\n"
         f"  fix: read {tmp_path / 'mine/out/logs/command-star2/h0.log'}, or give a longer timeout\n"
     ) in called.out
+
+
+def test_a_rank_that_computes_in_silence_is_waited_for_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that imports a lot on a busy machine, and one that turns in a loop."""
+    now_s = 100.0
+    monkeypatch.setattr(programs, "time", SimpleNamespace(monotonic=lambda: now_s))
+    lab, files = FakeLab(), Files(tmp_path, tmp_path)
+    lab.up(build("star(hosts=2)", rate_bps=10**9), LinkSettings(), [])
+    launches = [Launch(name, 0, "", str(files.log(name)), Program((), {}, "")) for name in ("h0", "h1")]
+    activity = Activity(lab, files, launches, timeout_s=5.0)
+    feed = Feed({one.process: None for one in launches})
+
+    def after(seconds: int, used_share: float) -> None:
+        nonlocal now_s
+        for _ in range(seconds):
+            now_s += 1.0
+            lab.used_s = {"h0": 3.0, "h1": used_share * now_s}
+            activity.look(feed)
+
+    after(40, used_share=0.05)
+    with pytest.raises(TrialTimeoutError, match=r"for 5 s no rank wrote .*, and no rank computed; still running"):
+        after(7, used_share=0.001)
+    files.log("h0").parent.mkdir(parents=True, exist_ok=True)
+    files.log("h0").write_text("loaded")
+    after(50, used_share=1.0)
+    with pytest.raises(TrialTimeoutError, match=r"for 5[56] s no rank wrote .*, though a rank computed; still running"):
+        after(7, used_share=1.0)
 
 
 def summary(folder: Path, readings: Readings) -> dict[str, Any]:
