@@ -23,6 +23,7 @@ from testbed.execution import scripts, supervise
 from testbed.execution.launched import left_out, rank_environment
 from testbed.execution.observed import Lines
 from testbed.execution.so_far import Tick
+from testbed.lab import homes
 from testbed.lab.base import Lab
 from testbed.lab.programs import Launch, Program
 from testbed.recovery.deaths import Course, undisturbed
@@ -100,6 +101,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **rank_environment(rank, len(nodes), first),
             **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
+            homes.VARIABLE: "1",
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
         folder = str(trial.network.folder.resolve())

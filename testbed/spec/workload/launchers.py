@@ -8,6 +8,7 @@ Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate l
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -15,7 +16,9 @@ from pathlib import PurePath
 from testbed.base.errors import SpecError
 
 PLAIN = "start the script by itself, such as python train.py"
-THEIR_OWN = frozenset({"mpirun", "mpiexec", "srun", "horovodrun", "deepspeed", "lightning", "fabric"})
+THEIR_OWN = frozenset(
+    {"mpirun", "mpiexec", "srun", "horovodrun", "horovod", "deepspeed", "lightning", "fabric", "colossalai"}
+)
 """Launchers that are not left out before a script."""
 _OF_PYTHON = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
@@ -86,13 +89,30 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
-    if (name := PurePath(words[0]).name) in THEIR_OWN:
+    if (name := _name(words)) in THEIR_OWN:
         raise SpecError(
             f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host",
-            fix=f"{PLAIN}, or remove scheme from the arm",
+            fix=f"write the command as {_line(words)}, or remove scheme from the arm",
         )
     launcher, rest = _of(words)
     return Started(tuple(words)) if launcher is None else _parsed(launcher, rest, ranks)
+
+
+def _name(words: Sequence[str]) -> str:
+    """Name what a command starts: its program, or the package of ``python -m``."""
+    first, *rest = words
+    is_module = first.startswith("python") and rest[:1] == ["-m"] and len(rest) > 1
+    return rest[1].partition(".")[0] if is_module else PurePath(first).name
+
+
+def _line(words: Sequence[str]) -> str:
+    """Write the part of a command that starts its script."""
+    for place, word in enumerate(words[1:], 1):
+        if PurePath(word).name.startswith("python"):
+            return shlex.join(words[place:])
+        if word.endswith(".py"):
+            return shlex.join(("python", *words[place:]))
+    return "python train.py"
 
 
 def check_meets(words: Sequence[str], hosts: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from testbed.base.errors import SpecError
@@ -103,14 +105,29 @@ def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["mpirun -np 3 python t.py", "/usr/bin/deepspeed t.py", "horovodrun -np 2 t.py"])
-def test_a_launcher_that_starts_ranks_by_itself_is_refused_by_name(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "name", "line"),
+    [
+        ("mpirun -np 3 python3 -u t.py 'a b'", "mpirun", "python3 -u t.py 'a b'"),
+        (
+            "/usr/bin/deepspeed --num_gpus 2 t.py --deepspeed_config c.json",
+            "deepspeed",
+            "python t.py --deepspeed_config c.json",
+        ),
+        ("horovodrun -np 2 python t.py", "horovodrun", "python t.py"),
+        ("fabric run --devices 2 t.py --lr 1", "fabric", "python t.py --lr 1"),
+        ("python -m deepspeed.launcher.runner lib/t.py", "deepspeed", "python lib/t.py"),
+        ("srun ./train", "srun", "python train.py"),
+    ],
+)
+def test_a_launcher_that_starts_ranks_by_itself_is_refused_with_the_line_to_write(
+    command: str, name: str, line: str
+) -> None:
     with pytest.raises(SpecError) as refused:
-        without_launcher(command.split(), 4)
-    name = command.split()[0].rpartition("/")[2]
+        without_launcher(shlex.split(command), 4)
     assert str(refused.value) == (
         f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host\n"
-        "  fix: start the script by itself, such as python train.py, or remove scheme from the arm"
+        f"  fix: write the command as {line}, or remove scheme from the arm"
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from testbed.base.errors import HostError
 from testbed.files.following import Growth
 from testbed.files.foreign import UnfitError, opened
+from testbed.lab import homes
 from testbed.lab.baremetal.nics import undoing
 from testbed.lab.baremetal.on_hosts.rights import as_root, become_user
 from testbed.lab.netns.on_nodes.processes import exit_with, is_stopped, signal_group
@@ -251,6 +252,7 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
     def run() -> NoReturn:
         os.chdir(folder)
         os.environ.update(environment)
+        homes.settle(os.environ)
         try:
             os.execvp(words[0], list(words))
         except OSError as error:

@@ -190,12 +190,25 @@ def wrap() -> None:
     for name, module in [*sys.modules.items()]:  # that of device meshes has its own name for it
         if name.startswith("torch.distributed") and vars(module).get("init_process_group") is theirs:
             vars(module)["init_process_group"] = init_process_group
+    dist.rpc.init_rpc = _no_rpc
     _wrap_groups(rank, is_ours=not job.library)
     futures.wrap()
     for name in [*sys.modules]:
         if name.partition(".")[0] == "torchcomms":  # PyTorch imports it where it is installed
             del sys.modules[name]
     sys.meta_path.insert(0, NoOtherCollectives())
+
+
+def _no_rpc(*_: Any, **__: Any) -> None:
+    """Take the place of ``torch.distributed.rpc.init_rpc``.
+
+    Raises:
+        SpecError: always.
+    """
+    raise SpecError(
+        "the script calls torch.distributed.rpc.init_rpc, and remote calls go along no scheme",
+        fix="run it in an arm without a scheme: remove scheme from the arm",
+    )
 
 
 def _begun(job: RankJob) -> Rank:

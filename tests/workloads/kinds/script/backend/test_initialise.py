@@ -69,6 +69,11 @@ try:
     import torchcomms
 except ImportError as error:
     print(f"{type(error).__name__}: {error}", flush=True)
+import torch.distributed.rpc as rpc
+try:
+    rpc.init_rpc("worker0", rank=0, world_size=1)
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
 ask(backend="nccl")
 ask("cuda:nccl")
 ask("gloo", "env://", None, 8, 0)
@@ -207,6 +212,8 @@ def test_what_a_script_cannot_have_is_said_with_the_line_to_change(
     assert mistaken[0].splitlines() == [
         "RefusedImportError: the script imports torchcomms, whose collectives go along no scheme",
         "  fix: use torch.distributed, or remove scheme from the arm",
+        "SpecError: the script calls torch.distributed.rpc.init_rpc, and remote calls go along no scheme",
+        "  fix: run it in an arm without a scheme: remove scheme from the arm",
         "SpecError: the script asks for the backend 'nccl', and ranks here compute on CPUs and speak TCP",
         '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
         "SpecError: the script asks for the backend 'cuda:nccl', and ranks here compute on CPUs and speak TCP",
