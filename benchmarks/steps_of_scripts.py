@@ -70,7 +70,7 @@ def measured(folder: Path, arms: list[str], world: int, rounds: int, *, is_compi
         (own := folder / arm).mkdir()
         ranks = Ranks(own, f"star(hosts={world})", "ring")
         ranks.library = "" if arm == "ring" else arm
-        ranks.chunk_bytes = CHUNK_BYTES
+        ranks.chunk_bytes = CHUNK_BYTES[0]
         several.append(ranks)
     ports = ",".join(str(ranks.master) for ranks in several)
     words = ["--turns", str(folder), ports, str(rounds), *(["compiled"] if is_compiled else [])]

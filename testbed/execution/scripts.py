@@ -200,6 +200,7 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
         "warmup": found.warmup,
         "gradient_sums": found.sums,
         "failed_collectives": _failed(found.failed, list(job.workers)),
+        **logged.accuracy(found, ranks, logs),
     }
     return logged.with_logged(found, logs), record
 

@@ -80,8 +80,8 @@ def words(folder: Path, script: str, **changes: str) -> list[str]:
 
 
 def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Path) -> None:
-    source = read(SPEC, "spec.yaml", tmp_path)
-    planned = plan(source)
+    (tmp_path / "script.py").touch()
+    planned = plan(read(SPEC, "spec.yaml", tmp_path))
     assert [trial["trial"] for trial in planned["trials"]] == ["command-star2", "racks"]
     assert planned["trials"][0]["command"] == ["python", "script.py", "--words", "one two"]
     assert planned["trials"][0]["gst_theory_s"] is None
@@ -90,6 +90,7 @@ def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Pat
 
 
 def test_repeats_have_ids_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "script.py").touch()
     source = read(SPEC, "spec.yaml", tmp_path, ["repeats=2"])
     assert [trial.id for trial in trials(source)][::3] == ["command-star2-r1", "command-star2-r2"]
 
@@ -190,6 +191,7 @@ def test_a_rank_that_computes_in_silence_is_waited_for_and_not_for_ever(
 
 def summary(folder: Path, readings: Readings) -> dict[str, Any]:
     """Of a command that ran from 1 to 3 s, with a background flow."""
+    (folder / "script.py").touch()
     flow = "perturb={kind: background, from: h0, to: h1}"
     (trial,) = trials(read(SPEC, "spec.yaml", folder, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
