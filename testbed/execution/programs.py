@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import TrialTimeoutError
+from testbed.base.python import PACKAGE
 from testbed.control import endings
 from testbed.control.conductor import Record
 from testbed.control.controller import Controller
@@ -93,6 +94,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
     started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
+    lent = _lent(files.work / "lent") if program.python else None
     machines = ",".join(f"{addresses.of(node, 0)}:{MACHINES_PORT}" for node in nodes)
     found = []
     for rank, node in enumerate(nodes):
@@ -102,12 +104,24 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
             homes.VARIABLE: "1",
+            **({"PYTHONPATH": str(lent)} if lent else {}),
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
         folder = str(trial.network.folder.resolve())
         one = Program(started.words, environment, folder, left_out(os.environ, environment))
         found.append(Launch(name, node, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))
     return found
+
+
+def _lent(folder: Path) -> Path:
+    """Make a folder by which a Python that has no testbed finds ours, and nothing else: the package, and the entry
+    point that ``import torch`` calls."""
+    about = folder / "testbed-0.dist-info"
+    about.mkdir(parents=True)
+    (folder / "testbed").symlink_to(PACKAGE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: testbed\nVersion: 0\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\ntestbed = testbed.autoload:autoload\n")
+    return folder
 
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")

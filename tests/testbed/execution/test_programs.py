@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution import programs
 from testbed.execution.accounting import account
 from testbed.execution.observed import Observed
-from testbed.execution.programs import Activity
+from testbed.execution.programs import Activity, _lent
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
 from testbed.lab.base import LinkSettings
@@ -187,6 +189,20 @@ def test_a_rank_that_computes_in_silence_is_waited_for_and_not_for_ever(
     after(50, used_share=1.0)
     with pytest.raises(TrialTimeoutError, match=r"for 5[56] s no rank wrote .*, though a rank computed; still running"):
         after(7, used_share=1.0)
+
+
+LENT = """
+import importlib.metadata, importlib.util, testbed
+(entry,) = importlib.metadata.entry_points(group="torch.backends")
+print(entry.name, entry.load().__module__, *(importlib.util.find_spec(name) for name in ("analysis", "numpy")))
+"""
+
+
+def test_a_python_without_testbed_finds_it_and_nothing_else_of_ours(tmp_path: Path) -> None:
+    words = [sys.executable, "-S", "-P", "-c", LENT]  # -S: without any installed package
+    environment = {"PYTHONPATH": str(_lent(tmp_path / "lent"))}
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "testbed testbed.autoload None None\n"
 
 
 def summary(folder: Path, readings: Readings) -> dict[str, Any]:

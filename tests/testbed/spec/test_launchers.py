@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.spec.workload.command import Command
 from testbed.spec.workload.command import words as words_of
 from testbed.spec.workload.launchers import check_meets, without_launcher
 
@@ -156,3 +157,30 @@ def test_what_a_shell_would_not_take_for_a_sign_is_a_word() -> None:
 
 def test_a_semicolon_that_is_quoted_or_escaped_is_a_word() -> None:
     assert words_of(r"find . -exec ls {} \; ';'") == ["find", ".", "-exec", "ls", "{}", ";", ";"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python -u train.py a", "/opt/venv/bin/python -u train.py a"),
+        ("torchrun --nproc_per_node=1 train.py", "/opt/venv/bin/python -u train.py"),
+        ("accelerate launch --cpu -m pack.train", "/opt/venv/bin/python -m pack.train"),
+    ],
+)
+def test_a_script_is_started_by_the_python_that_a_spec_names(command: str, words: str) -> None:
+    found = Command(kind="command", command=command, python="/opt/venv/bin/python")
+    assert without_launcher(found.command, 4).words == tuple(words.split())
+    assert found.program.python == "/opt/venv/bin/python"
+    assert "python" not in found.model_dump(), "the command tells of it"
+
+
+@pytest.mark.parametrize(
+    ("command", "python", "problem"),
+    [
+        ("./train.sh", "/opt/venv/bin/python", "is for commands that Python runs, and this one starts with ./train.sh"),
+        ("python train.py", "venv/bin/python", "is no absolute path"),
+    ],
+)
+def test_a_python_that_a_command_does_not_start_is_refused(command: str, python: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Command(kind="command", command=command, python=python)
