@@ -61,7 +61,7 @@ def accuracy(found: Account, ranks: Sequence[RankRows], logs: Found) -> dict[str
             own = {every * (number + 1) - 1: value for number, value in enumerate(printed)}
         for iteration, value in own.items():
             points[iteration].append(value)
-    curve = [[float(iteration), fmean(values)] for iteration, values in sorted(points.items())]
+    curve = [[iteration, fmean(values)] for iteration, values in sorted(points.items())]
     if not curve:
         return {}
     at_s = ends_s(found.samples).reindex(sorted(points))

@@ -12,6 +12,7 @@ import pytest
 from testbed.execution.log_numbers import Found
 from testbed.execution.logged import accuracy, left_out, with_logged
 from testbed.workloads.kinds.ranks import Account, Logged, RankRows
+from tests.record_faults import faults
 
 NAMES = ("h0", "h1")
 LOSS = {"loss": "loss ([0-9.]+)"}
@@ -94,7 +95,9 @@ def ranks(*logged: Sequence[Logged]) -> list[RankRows]:
 
 def test_an_accuracy_that_a_script_tells_is_that_of_its_last_iteration() -> None:
     told = ranks([Logged(12.5, {"accuracy": 0.5}), Logged(14.2, {"accuracy": 0.9})], [Logged(14.3, {"accuracy": 0.7})])
-    assert accuracy(timed(4), told, Found()) == {
+    found = accuracy(timed(4), told, Found())
+    assert faults(found) == []
+    assert found == {
         "accuracy": {
             "told_accuracy": 0.8,
             "curve": [[1.0, 0.5], [3.0, 0.8]],
