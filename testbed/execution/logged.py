@@ -3,7 +3,7 @@ are left out."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -51,7 +51,10 @@ def accuracy(found: Account, ranks: Sequence[RankRows], logs: Found) -> dict[str
     for rank, rows in enumerate(ranks):
         own_ends_s = found.samples.loc[found.samples["rank"] == rank, "end_s"].tolist()
         own = {
-            max(0, bisect_right(own_ends_s, one.at_s) - 1): one.values[ACCURACY]
+            # Without marks an iteration ends with its last sum, and the script logs after that.
+            min(max(0, bisect_left(own_ends_s, one.at_s) - (not rows.marks_s)), len(own_ends_s) - 1): one.values[
+                ACCURACY
+            ]
             for one in rows.logged
             if ACCURACY in one.values
         }

@@ -107,6 +107,12 @@ def test_an_accuracy_that_a_script_tells_is_that_of_its_last_iteration() -> None
     }
 
 
+def test_where_a_script_marks_iterations_an_accuracy_is_that_of_the_one_that_goes_on() -> None:
+    told = [Logged(10.5, {"accuracy": 0.5}), Logged(12.9, {"accuracy": 0.9}), Logged(14.5, {"accuracy": 1.0})]
+    marked = RankRows(0, 0, 9.0, (), marks_s=(11.0, 12.0, 13.0, 14.0), logged=told)
+    assert accuracy(timed(4), [marked], Found())["accuracy"]["curve"] == [[0, 0.5], [2, 0.9], [3, 1.0]]
+
+
 def test_accuracies_that_ranks_print_are_at_equal_distances_if_they_divide_the_iterations() -> None:
     found = accuracy(timed(4), ranks([], []), Found({"accuracy": [[91.0, 93.0], []]}))["accuracy"]
     assert found["curve"] == [[1.0, 91.0], [3.0, 93.0]]

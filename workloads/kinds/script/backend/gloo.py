@@ -430,7 +430,6 @@ OPERATORS: dict[str, tuple[str, Sized]] = {
     "alltoall_": ("all_to_all", _second),
     "alltoall_base_": ("all_to_all", _second),
     "gather_": ("gather", _each_of_second),
-    "gather_into_tensor_": ("gather", _each_of_second),  # of PyTorch 2.14
     "scatter_": ("scatter", _each_of_first),
     "send": ("send", _first),
     "recv_": ("recv", _first),
@@ -451,7 +450,6 @@ SAME = {
     "reduce_scatter_single": "_reduce_scatter_base",
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "alltoall_base",
-    "gather_single": "gather_into_tensor",
 }
 """Newer names of methods, with the older ones."""
 OLDER = {name.replace("any_source", "anysource").removesuffix("_"): op for name, (op, _) in OPERATORS.items()}

@@ -337,13 +337,6 @@ class Group(Named):
         works = [self._received(part, rank, tag, put=copy) for rank, part in enumerate(parts) if rank != root]
         return joined(works, row, parts, self._failed, lambda: copy(parts[root], own.reshape(-1)))
 
-    def gather_into_tensor(self, output: torch.Tensor, own: torch.Tensor, opts: Any) -> dist.Work:
-        is_root = opts.rootRank == self.rank()
-        if is_root:
-            check_whole(output, own, self.size(), "gather_into_tensor")
-        parts = [list(output.detach().view(-1).chunk(self.size()))] if is_root else []
-        return self.gather(parts, [own], opts)
-
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         self._check([*outputs, *(inputs[0] if inputs else ())], outputs, opts.rootRank)
         root, tag, own = opts.rootRank, _OF_OURS, outputs[0]

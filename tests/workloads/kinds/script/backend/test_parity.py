@@ -31,9 +31,9 @@ DIFFERENT: dict[str, dict[str, str]] = {
 }
 """Calls whose results differ, by mover, and why."""
 LEFT = """
-default_pg_timeout destroy_process_group get_debug_level get_default_backend_for_device is_backend_available
-is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched is_ucc_available
-is_xccl_available record_comm reduce_op shrink_group split_group supports_complex
+default_pg_timeout destroy_process_group get_backend_impl get_debug_level get_default_backend_for_device
+is_backend_available is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched
+is_ucc_available is_xccl_available record_comm reduce_op set_timeout shrink_group split_group supports_complex
 """
 """Names of ``torch.distributed`` that make no collective, and ``split_group`` and ``shrink_group``, which are not
 compared."""
@@ -87,4 +87,4 @@ def test_no_function_of_torch_distributed_is_forgotten() -> None:
     """One that a later PyTorch adds is called, or named here."""
     functions = {name for name in distributed_c10d.__all__ if name.islower()}
     called = {name for name in functions if re.search(rf"\b{name}\b", SCRIPT.read_text())}
-    assert functions - called == set(LEFT.split())
+    assert functions - called <= set(LEFT.split())  # some are of PyTorch 2.14
