@@ -50,6 +50,10 @@ class Named(_Whole):
         return os.getpid() != self._pid
 
     @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cuda"), torch.device("cpu")]  # as those of PyTorch's Gloo
+
+    @property
     def group_name(self) -> str:
         return self._name
 

@@ -18,7 +18,7 @@ IMPORTS = "torch._dynamo torch._dynamo.backends.debugging torch.distributed.tens
 WORLD = 2
 NO_PARTS = "PyTorch keeps it with the parts of its group, and a group of testbed's has none"
 OWN_NAME = "DDP looks into a group called gloo for a part that a group of testbed's has not"
-OF_GROUPS = {"group.name": OWN_NAME, "type of device": NO_PARTS, "backend": NO_PARTS}
+OF_GROUPS = {"group.name": OWN_NAME, "backend": NO_PARTS}
 OF_RING = {
     "all_reduce int32 AVG": "Gloo refuses it; testbed divides as NCCL does",
     "all_reduce int64 AVG": "Gloo refuses it; testbed divides as NCCL does",
