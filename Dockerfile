@@ -26,7 +26,7 @@ COPY requirements requirements
 # PyTorch first, and by itself: it is large, and changes less often than testbed does.
 ARG TORCH_INDEX
 ARG TORCH_SHA256
-RUN echo "$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)${TORCH_SHA256:+ --hash=sha256:${TORCH_SHA256}}" >torch.txt \
+RUN echo "$(cat requirements/torch.txt)${TORCH_SHA256:+ --hash=sha256:${TORCH_SHA256}}" >torch.txt \
     && pip install --no-cache-dir --no-deps ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} --requirement torch.txt
 RUN sed -n '/^mpi4py==/,/[^\\]$/p' requirements/test.txt >mpi.txt \
     && pip install --no-cache-dir --require-hashes --requirement requirements/run.txt --requirement mpi.txt

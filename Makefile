@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both set up what is missing first.
-.PHONY: demo test check docs rehearse lock audit test-oldest
+.PHONY: demo test check docs rehearse lock audit test-oldest test-torch
 
 demo:
 	@./setup.sh run
@@ -32,7 +32,7 @@ docs:
 # Writes requirements/ anew: every package with the hashes of its files. What is there stays at its version if pyproject.toml
 # allows it; UPGRADE=--upgrade takes the newest. Asks the index that UV_DEFAULT_INDEX names, otherwise uv's own.
 COMPILE = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-emit-package torch --custom-compile-command 'make lock' $(UPGRADE) pyproject.toml
+	--no-emit-package torch --constraint requirements/torch.txt --custom-compile-command 'make lock' $(UPGRADE) pyproject.toml
 lock:
 	@./setup.sh tools
 	@$(COMPILE) --output-file requirements/run.txt
@@ -50,3 +50,10 @@ test-oldest:
 	@./setup.sh oldest
 	@.venv-oldest/bin/pytest -n $$(nproc) -m 'not lab' tests/topologies tests/workloads tests/testbed/spec tests/analysis \
 		--ignore tests/analysis/report
+
+# The back end's tests, and PyTorch's own of its collectives, with another PyTorch: `make test-torch VERSION=2.14.1`. With
+# TORCH_ANY=1 it takes a CUDA build, of several gigabytes, where there is no other.
+test-torch:
+	@TORCH_VERSION=$(VERSION) ./setup.sh torch
+	@.venv-torch-$(VERSION)/bin/pytest -n $$(nproc) tests/workloads/kinds/script tests/testbed/execution/test_scripts.py
+	@.venv-torch-$(VERSION)/bin/python benchmarks/pytorch_tests.py

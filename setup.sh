@@ -8,10 +8,11 @@
 #                      Ansible, and an SSH server (not started) to rehearse bare metal with
 #   ./setup.sh tools   uv and pip-audit in .venv-tools, for `make lock` and `make audit`
 #   ./setup.sh oldest  the lowest versions that pyproject.toml allows, in .venv-oldest, for `make test-oldest`
+#   ./setup.sh torch   the suite's packages with the PyTorch of TORCH_VERSION, in .venv-torch-VERSION, for `make test-torch`
 #
 # Python packages are those in requirements/, and pip checks the hash of each. It does not for
 #   - PyTorch: each index has another build of the same version. With TORCH_SHA256 it does.
-#   - `oldest`: no lock file has those versions.
+#   - `oldest` and `torch`: no lock file has those versions.
 #   - Debian's packages: apt checks their signatures.
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
@@ -31,7 +32,8 @@ case $what in
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
     tools | oldest) venv=.venv-$what ;;
-    *)    echo "setup.sh: '$what' is not 'run', 'test', 'tools' or 'oldest'" >&2; exit 2 ;;
+    torch) venv=.venv-torch-${TORCH_VERSION:?"a version of PyTorch, such as 2.14.1"} ;;
+    *)    echo "setup.sh: '$what' is not 'run', 'test', 'tools', 'oldest' or 'torch'" >&2; exit 2 ;;
 esac
 
 say() { printf '%s\n' "$@" >&2; }
@@ -103,7 +105,11 @@ need_tools() {
 # PyTorch's Linux builds on the default index bring several gigabytes of CUDA. Ask pip what it would take before taking it.
 install_torch() {
     local wanted chosen
-    wanted=$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+    case $what in
+        oldest) wanted=torch==$(sed -nE 's/^ *"torch>=([^",]+).*/\1/p' pyproject.toml) ;;
+        torch)  wanted=torch==$TORCH_VERSION ;;
+        *)      wanted=$(cat requirements/torch.txt) ;;
+    esac
     "$venv"/bin/python -c "import importlib.metadata as m, sys; sys.exit(m.version('torch').split('+')[0] != '${wanted#torch==}')" 2>/dev/null &&
         return
     local source=()
@@ -143,7 +149,7 @@ ourselves() {
 
 # The least version of each package that a run needs, and of those that the suite does.
 least_versions() {
-    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis|mpi4py|k-means-constrained))>=([^",]+).*/\1==\3/p' pyproject.toml
+    sed -nE '/^ *"torch>=/d; /^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis|mpi4py|k-means-constrained))>=([^",]+).*/\1==\3/p' pyproject.toml
 }
 
 stamp=$venv/.testbed-$what
@@ -166,6 +172,7 @@ case $what in
     test)   locked run; locked test; install_torch --no-deps; ourselves ;;
     tools)  locked tools ;;
     oldest) "$venv"/bin/pip install --quiet --requirement <(least_versions); install_torch; ourselves ;;
+    torch)  locked run; locked test; install_torch; "$venv"/bin/pip install --quiet expecttest; ourselves ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

@@ -6,7 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 pins() {
     sed -nE 's/^([A-Za-z0-9._-]+==[^ ;\\]+).*/\1/p' requirements/*.txt
-    sed -nE 's/^ *"(torch==[^"]*)".*/\1/p' pyproject.toml
 }
 
 asked=$(mktemp)

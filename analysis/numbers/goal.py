@@ -21,6 +21,7 @@ class Quality:
         form: how it is written.
         defined: what it is, in a sentence.
         loss: what the training loss is, where this is the quality.
+        is_told: whether a script tells it, so that nothing is known of its weights.
     """
 
     metric: str
@@ -28,6 +29,7 @@ class Quality:
     form: str
     defined: str
     loss: str
+    is_told: bool = False
 
     def text(self, value: float) -> str:
         return format(value, self.form)
@@ -49,7 +51,15 @@ LIKELIHOOD = Quality(
     "the topics after an iteration. A single process found these topics: it sampled all shards from the same seeds.",
     "training loss of a worker's shard, minus the mean log-likelihood of a token given the topics of all others",
 )
-QUALITIES: Mapping[str, Quality] = {one.metric: one for one in (ACCURACY, LIKELIHOOD)}
+TOLD = Quality(
+    "told_accuracy",
+    "accuracy",
+    ".4g",
+    "Accuracy is what the script tells of itself, in its own unit, the mean over the ranks that tell one.",
+    "training loss as the script tells it, the mean over the ranks that tell one",
+    is_told=True,
+)
+QUALITIES: Mapping[str, Quality] = {one.metric: one for one in (ACCURACY, LIKELIHOOD, TOLD)}
 """Qualities by the name of the metric, which ``curve_of`` of a record gives; older records have curves of accuracy
 alone."""
 

@@ -40,6 +40,7 @@ class Accuracy(Sums):
     log_likelihood: float | None = optional(
         "mean log-likelihood of a token of the held-out documents, given half of their tokens; LDA only", "nats"
     )
+    told_accuracy: float | None = optional("last accuracy that a script told, in its own unit", column=46)
     weights_error: NotNegative | None = optional(
         "distance of the weights to the reference's, over the latter's norm", WEIGHTS, column=19
     )
@@ -62,11 +63,11 @@ class Accuracy(Sums):
     takeover_rounded: NotNegative | None = optional("how much of it roundings explain", WEIGHTS)
     reference: str | None = optional("what repeated the training")
     curve: list[list[float]] | None = optional(
-        "after an iteration, the accuracy of the reference on the test set, or the log-likelihood",
+        "after an iteration, the accuracy of the reference on the test set, the log-likelihood, or what a script told",
         "iteration, share or nats",
         bound=[_POINT],
     )
-    curve_of: str | None = optional("which of the two: `test_accuracy` or `log_likelihood`")
+    curve_of: str | None = optional("which of them: `test_accuracy`, `log_likelihood` or `told_accuracy`")
     curve_s = unread(
         list[float], "when the last worker had ended each of these iterations, from the trial's start", is_checked=True
     )
@@ -85,4 +86,4 @@ class Accuracy(Sums):
     @property
     def own_curve(self) -> list[list[float]] | None:
         """The curve, if it is the trial's: older records have one whatever fixed point had made of the weights."""
-        return self.curve if self.weights_equal and not self.apart else None
+        return self.curve if (self.weights_equal or self.quality.is_told) and not self.apart else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from testbed.analysis.numbers import ratios, repeats
-from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, Quality
+from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD, Quality
 from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
@@ -183,7 +183,10 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         _middle(f"Set-up, {setup.unit}", "setup_s", setup.text),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
-        *(_quality(title, one) for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD))),
+        *(
+            _quality(title, one)
+            for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD), ("Accuracy", TOLD))
+        ),
         _Column("Weights", _weights),
     ]
 

@@ -196,7 +196,8 @@ class _Repeat:
         versions."""
         found = self.record.get("accuracy") or {}
         times_s, shares = found.get("curve_s"), found.get("curve")
-        if not times_s or not shares or not found["weights_equal"]:
+        is_known = found.get("weights_equal") or quality(found.get("curve_of")).is_told
+        if not times_s or not shares or not is_known:
             return ()
         return [(time_s, share) for time_s, (_, share) in zip(times_s, shares, strict=True)]
 

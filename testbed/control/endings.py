@@ -12,6 +12,7 @@ from testbed.base import old_names
 from testbed.base.errors import TrialError, WorkerError
 from testbed.base.listing import shortened
 from testbed.base.printable import printable
+from testbed.control import causes
 from testbed.control.feed import MOST_BYTES
 from testbed.control.worker_lines import check_said, said
 from testbed.files import foreign
@@ -20,8 +21,12 @@ from testbed.lab.programs import Exit
 from testbed.trial.files import Files
 from testbed.workloads.kinds.base import AnyKind
 
+LONGEST_LAST = 200
+"""Characters of a log's last line in a sentence."""
 TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
 """Lines and bytes at the end of a log that are told of it, and characters of a line; longer ones are cut."""
+TRACEBACK_LINES = 100
+"""Lines at the end of a log in which a traceback is looked for."""
 MOST_NAMED = 5
 """The most nodes that an error names."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
@@ -63,14 +68,22 @@ def ending(status: int) -> str:
 
 
 def _mend(log: Path) -> str:
-    old = old_names.in_log(_last_lines(log)[-TAIL_LINES:])
-    return printable(old.fix[:LONGEST_SHOWN]) if old else "mend what the log tells"
+    lines = _last_lines(log)
+    old = old_names.in_log(lines[-TAIL_LINES:])
+    found = old.fix if old else causes.fix(lines[-TRACEBACK_LINES:])
+    return printable(found[:LONGEST_SHOWN]) if found else "mend what the log tells"
 
 
 def tail(log: Path) -> str:
     """Read the last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
     shown = _last_lines(log)[-TAIL_LINES:] or ["(its log is empty)"]
     return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that says something, cut; empty where none does."""
+    said = [line for line in _last_lines(log) if line.strip()]
+    return printable(said[-1].strip()[:LONGEST_LAST]) if said else ""
 
 
 def _last_lines(log: Path) -> list[str]:

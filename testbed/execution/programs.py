@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import TrialTimeoutError
+from testbed.base.python import PACKAGE
 from testbed.control import endings
 from testbed.control.conductor import Record
 from testbed.control.controller import Controller
@@ -23,6 +24,7 @@ from testbed.execution import scripts, supervise
 from testbed.execution.launched import left_out, rank_environment
 from testbed.execution.observed import Lines
 from testbed.execution.so_far import Tick
+from testbed.lab import homes
 from testbed.lab.base import Lab
 from testbed.lab.programs import Launch, Program
 from testbed.recovery.deaths import Course, undisturbed
@@ -37,6 +39,11 @@ MACHINES, MACHINES_PORT = "TESTBED_MACHINES", 12400
 LightGBM's own."""
 COUNT_S = 1.0
 """Seconds between two looks at the links, to see whether anything moves."""
+LEAST_SHARE = 0.02
+"""Share of a core from which on a rank computes. One of 64 that import on two cores has more, and a rank that waits
+less."""
+COMPUTING = 10
+"""Number of timeouts for which ranks may compute in silence."""
 
 
 class Programs:
@@ -87,6 +94,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
     started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
+    lent = _lent(files.work / "lent") if program.python else None
     machines = ",".join(f"{addresses.of(node, 0)}:{MACHINES_PORT}" for node in nodes)
     found = []
     for rank, node in enumerate(nodes):
@@ -95,6 +103,8 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **rank_environment(rank, len(nodes), first),
             **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
+            homes.VARIABLE: "1",
+            **({"PYTHONPATH": str(lent)} if lent else {}),
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
         folder = str(trial.network.folder.resolve())
@@ -103,11 +113,23 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     return found
 
 
+def _lent(folder: Path) -> Path:
+    """Make a folder by which a Python that has no testbed finds ours, and nothing else: the package, and the entry
+    point that ``import torch`` calls."""
+    about = folder / "testbed-0.dist-info"
+    about.mkdir(parents=True)
+    (folder / "testbed").symlink_to(PACKAGE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: testbed\nVersion: 0\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\ntestbed = testbed.autoload:autoload\n")
+    return folder
+
+
 INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 class Activity:
-    """Signs of life of programs: logs grow, or links carry something."""
+    """Signs of life of programs: logs grow, links carry something, or a rank computes, as one does that imports on a
+    busy machine. Computing alone is a sign for a while: a rank may also turn in a loop for ever."""
 
     def __init__(self, lab: Lab, files: Files, launches: Sequence[Launch], timeout_s: float) -> None:
         """Watch ``launches``: the ranks in their order, and then processes of ours. A sign is due every
@@ -116,7 +138,8 @@ class Activity:
         self._logs = [Path(one.log) for one in launches]
         self._ranks = {one.process: rank for rank, one in enumerate(launches) if one.program}
         self._seen: tuple[int, ...] | None = None
-        self._moved_s = self._looked_s = 0.0
+        self._moved_s = self._looked_s = self._told_s = 0.0
+        self._used_s: dict[str, float] = {}
 
     def called(self, process: str) -> str:
         """Return the name of a process in errors, such as ``rank 1 on h1``."""
@@ -130,14 +153,31 @@ class Activity:
         if self._seen is None or now - self._looked_s >= COUNT_S:
             sizes = [endings.size_bytes(log) for log in self._logs]
             before, self._seen = self._seen, (*sizes, *(count.bytes for count in self._lab.counters()))
-            self._looked_s, self._moved_s = now, now if self._seen != before else self._moved_s
+            if self._seen != before:
+                self._told_s = self._moved_s = now
+            elif self._computes(now - self._looked_s) and now - self._told_s <= COMPUTING * self._timeout_s:
+                self._moved_s = now
+            self._looked_s = now
         if feed.running and now - self._moved_s > self._timeout_s:
             raise self._stuck([self.called(one) for one in feed.running], self._files.log(feed.running[0]))
 
+    def _computes(self, within_s: float) -> bool:
+        """Whether a rank has had a share of a core since the last look, which was so long ago."""
+        before, self._used_s = self._used_s, self._lab.cpu_s()
+        return any(
+            used_s - before.get(name, used_s) > LEAST_SHARE * within_s
+            for name, used_s in self._used_s.items()
+            if name in self._ranks
+        )
+
     def _stuck(self, running: Sequence[str], log: Path) -> TrialTimeoutError:
         """Make the error; ``log`` is that of the first of the processes that are still ``running``."""
+        silent_s = time.monotonic() - self._told_s
+        lasted_s, more = self._timeout_s, ", and no rank computed"
+        if silent_s > COMPUTING * self._timeout_s:
+            lasted_s, more = silent_s, ", though a rank computed"
         return TrialTimeoutError(
-            f"for {self._timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
+            f"for {lasted_s:.4g} s no rank wrote anything and no link carried anything{more}; still running: "
             f"{', '.join(running[:5])}{supervise.stopped(self._lab)}\n"
             f"{endings.tail(log)}",
             fix=f"read {log}, or give a longer timeout",

@@ -182,8 +182,10 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
     rows = [rank_lines.rows(seen.lines[name], rank, job.processes[name]) for rank, name in enumerate(job.workers)]
     silent = [name for name, one in zip(job.workers, rows, strict=True) if one is None]
     if silent:
+        last = endings.last_line(files.log(silent[0]))
         raise TrialError(
-            f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}",
+            f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}"
+            + (f"; its last words: {last}" if last else ""),
             fix="call torch.distributed.init_process_group() in the script, or remove scheme from the arm",
         )
     for name in job.workers:
@@ -198,6 +200,7 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
         "warmup": found.warmup,
         "gradient_sums": found.sums,
         "failed_collectives": _failed(found.failed, list(job.workers)),
+        **logged.accuracy(found, ranks, logs),
     }
     return logged.with_logged(found, logs), record
 

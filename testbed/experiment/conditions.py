@@ -3,9 +3,7 @@ they run."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,8 +91,6 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         "chunk": [one for one in firsts if not one.topology.panels and _has_few_chunks(one)],
     }  # fmt: skip
     for trial in firsts:
-        if script := _missing_script(trial):
-            found.setdefault(f"the spec's folder has no {script}; correct its name in command", []).append(trial)
         if size_bytes := _certified_from_bytes(trial):
             found.setdefault(_hardly_certified(trial, size_bytes), []).append(trial)
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
@@ -103,17 +99,6 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         for sentence, ids in named.items()
         if ids
     ]
-
-
-def _missing_script(trial: Trial) -> str | None:
-    """Name the script that a command starts, if the run knows all Python files of the spec's folder, and not this
-    one."""
-    program = trial.spec.workload.program
-    if not program or program.inputs is not None:
-        return None
-    script = next((word for word in program.words if word.endswith(".py")), "/")
-    is_elsewhere = Path(script).is_absolute() or os.path.normpath(script) in trial.inputs
-    return None if is_elsewhere else script
 
 
 def is_hardly_certified(trial: Trial) -> bool:

@@ -175,7 +175,8 @@ def _of_program(network: Network, part: Part | None, folder: Path, built: Built)
     plan: Plan = kinds.of(scheme).carrier.for_scripts(scheme, topology)
     _check_several(plan, arm)
     _check_connections(plan, topology)
-    check_program(without_launcher(program.words, len(plan.workers)).words, folder)
+    started = without_launcher(program.words, len(plan.workers))
+    check_program(started.words, folder, is_here=spec.place.is_here)
     return scheme_text, plan
 
 
@@ -434,7 +435,8 @@ class _Cells:
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
             if not all(cell.arm.scheme for cell in group):  # or a launcher is left out, which need not be installed
-                self._said("workload.command", at, partial(check_program, program.words, folder))
+                is_here = spec.place.is_here
+                self._said("workload.command", at, partial(check_program, program.words, folder, is_here=is_here))
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:

@@ -311,6 +311,9 @@ class Lab(Protocol):
     def stopped(self) -> list[str]:
         """Names of processes of :meth:`launch` that were stopped by a signal, and do not run."""
 
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time so far of processes of :meth:`launch` that run, and of all that each has started."""
+
     def kill(self) -> None:
         """End every process of :meth:`launch` now."""
 

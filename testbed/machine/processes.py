@@ -167,6 +167,20 @@ def _children(pid: int) -> Iterator[int]:
         yield from map(int, (task / "children").read_bytes().split())
 
 
+def cpu_s(root: int) -> float:
+    """Processor time of a process and of all that it has started; 0 if it has ended."""
+    used_ticks, waiting = 0, [root]
+    while waiting:
+        pid = waiting.pop()
+        with suppress(OSError):  # it has ended
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+            used_ticks += sum(
+                map(int, stat[stat.rindex(b")") + 2 :].split()[11:15])
+            )  # proc_pid_stat(5): utime to cstime
+            waiting += _children(pid)
+    return used_ticks / os.sysconf("SC_CLK_TCK")
+
+
 class ProcessWatch:
     """Watch of processes and of all that they have started; where the kernel does not list the children of a process,
     of none. ``log`` has what was seen.

@@ -24,6 +24,7 @@ from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Readi
 from testbed.lab.netns.on_nodes.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
+from testbed.machine.processes import cpu_s
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import goodput
 
@@ -80,6 +81,7 @@ class FakeLab:
 
     Attributes:
         odd: what spot checks find from now on.
+        used_s: what :meth:`cpu_s` says, of processes that do not exist.
     """
 
     real_switches = False
@@ -88,6 +90,7 @@ class FakeLab:
         self._looks, self._stopped, self._refuses = list(looks), list(stopped), refuses
         self.notes: list[Note] = []
         self.odd: tuple[str, ...] = ()
+        self.used_s: dict[str, float] = {}
         self._topology: Topology | None = None
         self._settings = LinkSettings()
         self._changes: dict[int, LinkChange] = {}
@@ -152,6 +155,9 @@ class FakeLab:
 
     def stopped(self) -> list[str]:
         return [*self._stopped, *(name for name, (_, child) in self._workers.items() if child.is_stopped)]
+
+    def cpu_s(self) -> dict[str, float]:
+        return self.used_s or {name: cpu_s(child.process.pid) for name, (_, child) in self._workers.items()}
 
     def kill(self) -> None:
         for _, child in self._workers.values():

@@ -202,6 +202,9 @@ class BaremetalLab:
     def stopped(self) -> list[str]:
         return self._up().stopped()
 
+    def cpu_s(self) -> dict[str, float]:
+        return self._up().cpu_s()
+
     def kill(self) -> None:
         self._up().kill()
 

@@ -32,7 +32,7 @@ from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
-from testbed.machine.processes import children_by_inner_pid, first_child
+from testbed.machine.processes import children_by_inner_pid, cpu_s, first_child
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
@@ -40,8 +40,8 @@ AGENT = "testbed.lab.netns.on_nodes.agent"
 CALIBRATION_START_S = 30.0
 """Seconds for starting Python, and what a busy machine adds; the rest of a calibration's time limit is what it is asked
 for, one by one."""
-NONE = -1
-"""Value that is no process's PID."""
+LOOK_AGAIN_S = 1.0
+"""Seconds between two looks for processes whose PIDs are not known."""
 PING_S = 0.1
 """Seconds for the packets of one way: more than they take."""
 
@@ -77,7 +77,10 @@ class NetnsLab:
         self._inner: dict[str, int] = {}
         """PIDs, in the sandbox, of processes of :meth:`launch`, by name."""
         self._outer: dict[str, int] = {}
-        """PIDs of these processes on this machine, as far as they were looked up."""
+        """PIDs of these processes on this machine, as far as they were found."""
+        self._sought: dict[str, int] | None = None
+        """What :attr:`_inner` was when processes were last looked up, at :attr:`_sought_s`."""
+        self._sought_s = 0.0
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         self._sandbox = SandboxProcess()
@@ -234,7 +237,7 @@ class NetnsLab:
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
         started = self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
         self._outer = {name: pid for name, pid in self._outer.items() if name not in started}
-        self._inner |= started
+        self._inner = self._inner | started
 
     def agent(self) -> list[str]:
         topology = self._needed()[0]
@@ -246,6 +249,9 @@ class NetnsLab:
 
     def stopped(self) -> list[str]:
         return self._sandbox.ask(Sandbox.stopped())
+
+    def cpu_s(self) -> dict[str, float]:
+        return {name: cpu_s(pid) for name, pid in self._pids().items()}
 
     def kill(self) -> None:
         self._sandbox.ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)
@@ -296,14 +302,18 @@ class NetnsLab:
 
     def _pids(self) -> dict[str, int]:
         """PIDs on this machine of processes that were launched, by name. A process that ended before it was looked up
-        has none."""
-        inner, outer = self._inner, self._outer
-        if inner.keys() != outer.keys():
+        has none. The kernel's list of children may miss some while others end (proc_pid_children(5)), so those without
+        a PID are looked up again."""
+        inner, outer, now_s = self._inner, self._outer, time.monotonic()
+        is_missing = inner.keys() != outer.keys()
+        if is_missing and (inner is not self._sought or now_s - self._sought_s >= LOOK_AGAIN_S):
+            self._sought, self._sought_s = inner, now_s
             first = first_child(self._sandbox.launcher_pid)
             children = {} if first is None else children_by_inner_pid(first)
-            outer = {name: outer.get(name) or children.get(pid, NONE) for name, pid in inner.items()}
-            self._outer = outer
-        return {name: pid for name, pid in outer.items() if pid != NONE}
+            self._outer = outer = {
+                name: known for name, pid in inner.items() if (known := outer.get(name) or children.get(pid))
+            }
+        return dict(outer)
 
     def counters(self) -> list[Counters]:
         return self._sandbox.ask(Sandbox.counters())

@@ -33,6 +33,8 @@ class Program:
 
     words: tuple[str, ...]
     inputs: tuple[str, ...] | None
+    python: str | None = None
+    """The Python of its ranks; None for the one that testbed runs with."""
 
 
 @dataclass(frozen=True)

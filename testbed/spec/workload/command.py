@@ -19,7 +19,11 @@ LONGEST_PATTERN = 500
 """The most characters of a pattern."""
 
 
-OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?(&\d)?|<|([^'\"]*[^'\"\\])?;")
+OF_SHELLS = re.compile(
+    r"""\|\|?|&&?|;|([^'"]*[^'"\\])?;"""
+    r"""|(\d|&)?>>?(&\d|[^'">]*)|<[^'"<>]*"""  # with the file's name at once, too
+    r"""|[^'"\\]*\$[A-Za-z_{(][^'"]*"""
+)
 """Words of a command that mean something else to a shell."""
 SETTING = re.compile(r"[A-Za-z_]\w*=")
 
@@ -89,6 +93,10 @@ class Command(Workload):
     no shell runs it. ``python`` is the Python that testbed runs with. In arms with a scheme, ``torchrun`` and
     ``accelerate launch`` before a script are left out, because testbed starts the ranks. In arms without one they run,
     and must be told of all hosts."""
+    python: Annotated[str, Field(strict=True)] | None = Field(None, exclude=True, examples=["/opt/venv/bin/python"])
+    """The Python of the ranks, as an absolute path: that of an environment of your own, with another PyTorch. It needs
+    numpy, and not testbed, which is lent to it. By default ranks have the Python that testbed runs with. For the labs
+    ``netns`` and ``mininet``."""
     inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
@@ -116,11 +124,29 @@ class Command(Workload):
 
     @property
     def program(self) -> Program:
-        return Program(tuple(self.command), None if self.inputs is None else tuple(self.inputs))
+        inputs = None if self.inputs is None else tuple(self.inputs)
+        return Program(tuple(self.command), inputs, self.python)
 
     @property
     def reading(self) -> Reading:
         return Reading(self.warmup, self.check, self.pace_s or 0.0, dict(self.metrics))
+
+    @model_validator(mode="after")
+    def _started_by_python(self) -> Self:
+        if self.python is None or self.command[0] == self.python:
+            return self
+        if not self.python.startswith("/"):
+            raise refuse(f"python: {self.python} is no absolute path", "write it as /opt/venv/bin/python")
+        module = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch"}.get(self.command[0])
+        if self.command[0] not in ("python", "python3") and module is None:
+            problem = (
+                f"python: {self.python} is for commands that Python runs, and this one starts with {self.command[0]}"
+            )
+            raise refuse(problem, "write the command as python train.py, or leave python out")
+        rest = self.command[2 if self.command[:2] == ["accelerate", "launch"] else 1 :]
+        command = [self.python, *(["-m", module] if module else []), *rest]
+        object.__setattr__(self, "command", command)  # whose identity has it, too
+        return self
 
     @model_validator(mode="after")
     def _whole_numbers_in_a_chunk(self) -> Self:

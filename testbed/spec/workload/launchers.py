@@ -8,6 +8,7 @@ Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate l
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -15,7 +16,9 @@ from pathlib import PurePath
 from testbed.base.errors import SpecError
 
 PLAIN = "start the script by itself, such as python train.py"
-THEIR_OWN = frozenset({"mpirun", "mpiexec", "srun", "horovodrun", "deepspeed", "lightning", "fabric"})
+THEIR_OWN = frozenset(
+    {"mpirun", "mpiexec", "srun", "horovodrun", "horovod", "deepspeed", "lightning", "fabric", "colossalai"}
+)
 """Launchers that are not left out before a script."""
 _OF_PYTHON = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
@@ -86,13 +89,33 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
-    if (name := PurePath(words[0]).name) in THEIR_OWN:
+    if (name := _name(words)) in THEIR_OWN:
         raise SpecError(
             f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host",
-            fix=f"{PLAIN}, or remove scheme from the arm",
+            fix=f"write the command as {_line(words)}, or remove scheme from the arm",
         )
     launcher, rest = _of(words)
-    return Started(tuple(words)) if launcher is None else _parsed(launcher, rest, ranks)
+    if launcher is None:
+        return Started(tuple(words))
+    python = words[0] if _is_python(words[0]) and PurePath(words[0]).is_absolute() else "python"
+    return _parsed(launcher, python, rest, ranks)
+
+
+def _name(words: Sequence[str]) -> str:
+    """Name what a command starts: its program, or the package of ``python -m``."""
+    first, *rest = words
+    is_module = _is_python(first) and rest[:1] == ["-m"] and len(rest) > 1
+    return rest[1].partition(".")[0] if is_module else PurePath(first).name
+
+
+def _line(words: Sequence[str]) -> str:
+    """Write the part of a command that starts its script."""
+    for place, word in enumerate(words[1:], 1):
+        if _is_python(word):
+            return shlex.join(words[place:])
+        if word.endswith(".py"):
+            return shlex.join(("python", *words[place:]))
+    return "python train.py"
 
 
 def check_meets(words: Sequence[str], hosts: int) -> None:
@@ -118,14 +141,18 @@ def _of(words: Sequence[str]) -> tuple[_Launcher | None, Sequence[str]]:
         return TORCHRUN, rest
     if first == "accelerate" and rest[:1] == ["launch"]:
         return ACCELERATE, rest[1:]
-    if first.startswith("python") and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
+    if _is_python(first) and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
         return ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:]
     return None, rest
 
 
-def _parsed(launcher: _Launcher, words: Sequence[str], ranks: int) -> Started:
+def _is_python(word: str) -> bool:
+    return PurePath(word).name.startswith("python")
+
+
+def _parsed(launcher: _Launcher, python: str, words: Sequence[str], ranks: int) -> Started:
     left, environment, by_itself = iter(words), dict[str, str](), False
-    prefix: tuple[str, ...] = ("python", "-u") if launcher is TORCHRUN else ("python",)
+    prefix: tuple[str, ...] = (python, "-u") if launcher is TORCHRUN else (python,)
     for word in left:
         if not word.startswith("-"):
             rest = (word, *left)

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from testbed.execution.log_numbers import Found
-from testbed.execution.logged import left_out, with_logged
-from testbed.workloads.kinds.ranks import Account
+from testbed.execution.logged import accuracy, left_out, with_logged
+from testbed.workloads.kinds.ranks import Account, Logged, RankRows
+from tests.record_faults import faults
 
 NAMES = ("h0", "h1")
 LOSS = {"loss": "loss ([0-9.]+)"}
@@ -76,3 +77,49 @@ def test_a_pattern_that_took_too_long_is_named_with_a_better_one() -> None:
         "metrics.accuracy: '(a+)+b' took more than 10 s of processor time on the logs, so it has no numbers; make it "
         "simpler, without repetitions inside of repetitions, such as 'loss ([0-9.]+)'"
     ]
+
+
+def timed(iterations: int) -> Account:
+    """Two ranks whose iterations take a second each; the second rank ends later."""
+    rows = [
+        {"rank": rank, "iteration": i, "start_s": 10.0 + i, "end_s": 11.0 + i + rank / 10, "loss": np.nan}
+        for rank in range(2)
+        for i in range(iterations)
+    ]
+    return Account(pd.DataFrame(rows), 0, 400, 1, None, {}, ())
+
+
+def ranks(*logged: Sequence[Logged]) -> list[RankRows]:
+    return [RankRows(rank, rank, 9.0, (), logged=one) for rank, one in enumerate(logged)]
+
+
+def test_an_accuracy_that_a_script_tells_is_that_of_its_last_iteration() -> None:
+    told = ranks([Logged(12.5, {"accuracy": 0.5}), Logged(14.2, {"accuracy": 0.9})], [Logged(14.3, {"accuracy": 0.7})])
+    found = accuracy(timed(4), told, Found())
+    assert faults(found) == []
+    assert found == {
+        "accuracy": {
+            "told_accuracy": 0.8,
+            "curve": [[1.0, 0.5], [3.0, 0.8]],
+            "curve_of": "told_accuracy",
+            "curve_s": pytest.approx([2.1, 4.1]),
+        }
+    }
+
+
+def test_where_a_script_marks_iterations_an_accuracy_is_that_of_the_one_that_goes_on() -> None:
+    told = [Logged(10.5, {"accuracy": 0.5}), Logged(12.9, {"accuracy": 0.9}), Logged(14.5, {"accuracy": 1.0})]
+    marked = RankRows(0, 0, 9.0, (), marks_s=(11.0, 12.0, 13.0, 14.0), logged=told)
+    assert accuracy(timed(4), [marked], Found())["accuracy"]["curve"] == [[0, 0.5], [2, 0.9], [3, 1.0]]
+
+
+def test_accuracies_that_ranks_print_are_at_equal_distances_if_they_divide_the_iterations() -> None:
+    found = accuracy(timed(4), ranks([], []), Found({"accuracy": [[91.0, 93.0], []]}))["accuracy"]
+    assert found["curve"] == [[1.0, 91.0], [3.0, 93.0]]
+    odd = Found({"accuracy": [[90.0, 91.0, 92.0], []]})
+    assert accuracy(timed(4), ranks([], []), odd) == {}
+    assert left_out(timed(4), odd, {}, NAMES) == [
+        "h0 printed 3 accuracies, which do not divide its 4 iterations, so nothing says when they were; call "
+        "testbed.log(accuracy=...)"
+    ]
+    assert accuracy(replace(timed(4), samples=None), ranks([], []), odd) == {}

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from testbed.base.errors import TrialTimeoutError
+from testbed.control.feed import Feed
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Made, Readings
+from testbed.execution import programs
 from testbed.execution.accounting import account
 from testbed.execution.observed import Observed
+from testbed.execution.programs import Activity, _lent
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
+from testbed.lab.base import LinkSettings
 from testbed.lab.measurements import Counters
-from testbed.lab.programs import Exit
+from testbed.lab.programs import Exit, Launch, Program
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.recovery.deaths import undisturbed
 from testbed.spec import read
+from testbed.topologies.build import build
 from testbed.trial.files import Files
 
 from ..conftest import Called
 from ..experiment.test_run import call
+from ..fake_lab import FakeLab
 
 SPEC = """\
 name: order
@@ -47,6 +57,8 @@ dist.init_process_group("gloo")
 tensor = torch.full((500_000,), float(dist.get_rank()))
 dist.all_reduce(tensor)
 assert tensor[0] == sum(range(dist.get_world_size()))
+for name in ("HOME", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR"):
+    open(os.path.join(os.environ[name], "own"), "w").write(name)
 print(socket.gethostname(), sys.argv[1:], os.getcwd(), os.environ["RANK"], os.environ["LOCAL_RANK"], flush=True)
 dist.destroy_process_group()
 """
@@ -70,8 +82,8 @@ def words(folder: Path, script: str, **changes: str) -> list[str]:
 
 
 def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Path) -> None:
-    source = read(SPEC, "spec.yaml", tmp_path)
-    planned = plan(source)
+    (tmp_path / "script.py").touch()
+    planned = plan(read(SPEC, "spec.yaml", tmp_path))
     assert [trial["trial"] for trial in planned["trials"]] == ["command-star2", "racks"]
     assert planned["trials"][0]["command"] == ["python", "script.py", "--words", "one two"]
     assert planned["trials"][0]["gst_theory_s"] is None
@@ -80,6 +92,7 @@ def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Pat
 
 
 def test_repeats_have_ids_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "script.py").touch()
     source = read(SPEC, "spec.yaml", tmp_path, ["repeats=2"])
     assert [trial.id for trial in trials(source)][::3] == ["command-star2-r1", "command-star2-r2"]
 
@@ -142,15 +155,59 @@ def test_a_command_that_does_nothing_is_ended_at_the_timeout(testbed: Callable[.
     called = testbed(*words(tmp_path / "mine", HANGS, arms="[{topology: star(hosts=2)}]", timeout="3 s"))
     assert called.code == 1
     assert (
-        "FAILED: for 3 s no rank wrote anything and no link carried anything; "
+        "FAILED: for 3 s no rank wrote anything and no link carried anything, and no rank computed; "
         "still running: rank 0 on h0, rank 1 on h1\n"
         "    | waiting for nobody\n"
         f"  fix: read {tmp_path / 'mine/out/logs/command-star2/h0.log'}, or give a longer timeout\n"
     ) in called.out
 
 
+def test_a_rank_that_computes_in_silence_is_waited_for_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that imports a lot on a busy machine, and one that turns in a loop."""
+    now_s = 100.0
+    monkeypatch.setattr(programs, "time", SimpleNamespace(monotonic=lambda: now_s))
+    lab, files = FakeLab(), Files(tmp_path, tmp_path)
+    lab.up(build("star(hosts=2)", rate_bps=10**9), LinkSettings(), [])
+    launches = [Launch(name, 0, "", str(files.log(name)), Program((), {}, "")) for name in ("h0", "h1")]
+    activity = Activity(lab, files, launches, timeout_s=5.0)
+    feed = Feed({one.process: None for one in launches})
+
+    def after(seconds: int, used_share: float) -> None:
+        nonlocal now_s
+        for _ in range(seconds):
+            now_s += 1.0
+            lab.used_s = {"h0": 3.0, "h1": used_share * now_s}
+            activity.look(feed)
+
+    after(40, used_share=0.05)
+    with pytest.raises(TrialTimeoutError, match=r"for 5 s no rank wrote .*, and no rank computed; still running"):
+        after(7, used_share=0.001)
+    files.log("h0").parent.mkdir(parents=True, exist_ok=True)
+    files.log("h0").write_text("loaded")
+    after(50, used_share=1.0)
+    with pytest.raises(TrialTimeoutError, match=r"for 5[56] s no rank wrote .*, though a rank computed; still running"):
+        after(7, used_share=1.0)
+
+
+LENT = """
+import importlib.metadata, importlib.util, testbed
+(entry,) = importlib.metadata.entry_points(group="torch.backends")
+print(entry.name, entry.load().__module__, *(importlib.util.find_spec(name) for name in ("analysis", "numpy")))
+"""
+
+
+def test_a_python_without_testbed_finds_it_and_nothing_else_of_ours(tmp_path: Path) -> None:
+    words = [sys.executable, "-S", "-P", "-c", LENT]  # -S: without any installed package
+    environment = {"PYTHONPATH": str(_lent(tmp_path / "lent"))}
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "testbed testbed.autoload None None\n"
+
+
 def summary(folder: Path, readings: Readings) -> dict[str, Any]:
     """Of a command that ran from 1 to 3 s, with a background flow."""
+    (folder / "script.py").touch()
     flow = "perturb={kind: background, from: h0, to: h1}"
     (trial,) = trials(read(SPEC, "spec.yaml", folder, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]

@@ -324,6 +324,7 @@ SILENT = """
 import json, os, time
 job = json.load(open(os.environ["TESTBED_RANK"]))
 if job["world"] == 2:
+    print("Unable to locate sufficient 2 gpus", flush=True)
     raise SystemExit(0)
 hello = dict(kind="hello", rank=job["rank"], node=job["node"], congestion_control="reno", time=time.monotonic())
 missed = dict(kind="error", error="rank 1 on h1 has left", fix=None, elsewhere=True)
@@ -342,5 +343,8 @@ def test_a_rank_that_ends_and_one_that_makes_no_group_are_named(folder: Path, te
     arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
     called = testbed("run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
     assert called.code == 1
-    assert "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring\n" in called.out
+    assert (
+        "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring; its last words: "
+        "Unable to locate sufficient 2 gpus\n"
+    ) in called.out
     assert "ring-star3: FAILED: rank 1 on h1 ended with exit status 1\n    | no such shard\n" in called.out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.base.errors import SpecError
 from testbed.experiment import provenance
 from testbed.experiment.planning import plan, text
 from testbed.spec import read
@@ -75,14 +77,17 @@ def test_what_differs_is_said_by_its_values() -> None:
         ("iperf3 -c h1", ""),
     ],
 )
-def test_a_script_that_is_not_there_is_told(command: str, missing: str, tmp_path: Path) -> None:
+def test_a_script_that_is_not_there_is_refused(command: str, missing: str, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     for name in ("train.py", "lib/net.py"):
         (tmp_path / name).touch()
     spec = f"links: {{rate: 5 Mbit/s}}\nworkload: {{kind: command, command: {command}}}\n"
-    found = plan(read(f"{spec}arms: [{{topology: star(hosts=2), scheme: gloo}}]", "spec.yaml", tmp_path))
-    told = [one for one in found["warnings"] if "folder" in one]
-    assert told == [f"all trials: the spec's folder has no {missing}; correct its name in command"] * bool(missing)
+    source = read(f"{spec}arms: [{{topology: star(hosts=2), scheme: gloo}}]", "spec.yaml", tmp_path)
+    if not missing:
+        plan(source)
+        return
+    with pytest.raises(SpecError, match=f"the spec's folder has no {re.escape(missing)}\n  fix: correct its name"):
+        plan(source)
 
 
 def test_what_chance_does_is_played_and_it_warns_if_that_is_nothing() -> None:

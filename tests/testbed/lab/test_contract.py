@@ -186,6 +186,17 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 
+def test_processor_time_of_a_worker_and_of_what_it_starts_is_told(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    # The counting is a child's.
+    script = "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo counted; sleep 600'; true"
+    lab.launch([Launch("h1", 1, "", str(tmp_path / "log"), shell(script, tmp_path))])
+    until_written(tmp_path / "log")
+    until(lambda: 0.05 < lab.cpu_s().get("h1", 0.0) < PATIENCE_S)
+    lab.kill()
+    assert lab.cpu_s().get("h1", 0.0) == 0
+
+
 def test_it_is_seen_from_outside_that_a_process_stands_still(lab: Lab, tmp_path: Path) -> None:
     """One is stopped, and one sleeps because it wants to."""
     up(lab)

@@ -21,6 +21,7 @@ from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
+from testbed.machine.processes import children_by_inner_pid
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from tests.patience import until
@@ -369,6 +370,27 @@ def test_a_node_whose_first_process_is_gone_starts_nothing_and_says_so(lab: Netn
     until(lambda: first not in children(sandbox))
     with pytest.raises(LabError, match="no process can start on h1: "):
         lab.launch([worker])
+
+
+def test_a_process_that_the_kernels_list_of_children_missed_is_looked_up_again(
+    lab: NetnsLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up(lab, "star(hosts=2)")
+    lists: list[dict[int, int]] = []
+
+    def incomplete(first: int) -> dict[int, int]:
+        lists.append({} if not lists else children_by_inner_pid(first))
+        return lists[-1]
+
+    monkeypatch.setattr("testbed.lab.netns.lab.children_by_inner_pid", incomplete)
+    sleeping = Program(("sleep", "600"), {}, str(tmp_path))
+    lab.launch([Launch("h0", 0, "", str(tmp_path / "h0.log"), sleeping)])
+    assert [lab._pids(), lab._pids(), len(lists)] == [{}, {}, 1]  # not again at once
+    lab._sought_s -= 1.5
+    assert lab._pids()["h0"] in lists[-1].values()
+    lab._sought_s -= 1.5
+    assert ([*lab._pids()], len(lists)) == (["h0"], 2)  # all are known
+    lab.kill()
 
 
 def test_down_ends_everything_and_up_works_again(lab: NetnsLab) -> None:

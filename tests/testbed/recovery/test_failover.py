@@ -102,6 +102,9 @@ class Loopback:
     def stopped(self) -> list[str]:
         return []
 
+    def cpu_s(self) -> dict[str, float]:
+        return {}
+
     def exits(self) -> list[Exit]:
         found = []
         for process, pid in list(self.pids.items()):

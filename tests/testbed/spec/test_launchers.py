@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.spec.workload.command import Command
 from testbed.spec.workload.command import words as words_of
 from testbed.spec.workload.launchers import check_meets, without_launcher
 
@@ -103,22 +106,81 @@ def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["mpirun -np 3 python t.py", "/usr/bin/deepspeed t.py", "horovodrun -np 2 t.py"])
-def test_a_launcher_that_starts_ranks_by_itself_is_refused_by_name(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "name", "line"),
+    [
+        ("mpirun -np 3 python3 -u t.py 'a b'", "mpirun", "python3 -u t.py 'a b'"),
+        (
+            "/usr/bin/deepspeed --num_gpus 2 t.py --deepspeed_config c.json",
+            "deepspeed",
+            "python t.py --deepspeed_config c.json",
+        ),
+        ("horovodrun -np 2 python t.py", "horovodrun", "python t.py"),
+        ("fabric run --devices 2 t.py --lr 1", "fabric", "python t.py --lr 1"),
+        ("python -m deepspeed.launcher.runner lib/t.py", "deepspeed", "python lib/t.py"),
+        ("srun ./train", "srun", "python train.py"),
+    ],
+)
+def test_a_launcher_that_starts_ranks_by_itself_is_refused_with_the_line_to_write(
+    command: str, name: str, line: str
+) -> None:
     with pytest.raises(SpecError) as refused:
-        without_launcher(command.split(), 4)
-    name = command.split()[0].rpartition("/")[2]
+        without_launcher(shlex.split(command), 4)
     assert str(refused.value) == (
         f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host\n"
-        "  fix: start the script by itself, such as python train.py, or remove scheme from the arm"
+        f"  fix: write the command as {line}, or remove scheme from the arm"
     )
 
 
-@pytest.mark.parametrize("command", ["python t.py 2>&1", "python t.py >&2", "cd x; python t.py"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("python t.py 2>&1", "python t.py >&2", "cd x; python t.py", "python t.py >log", "python t.py 2>>err.txt"),
+        *(
+            "python t.py &>log",
+            "python t.py <in",
+            "python t.py $HOME/data",
+            "python t.py --rank=${RANK}",
+            "echo $(date)",
+        ),
+    ],
+)
 def test_signs_of_shells_are_refused(command: str) -> None:
     with pytest.raises(ValueError, match="no shell runs it"):
         words_of(command)
 
 
+def test_what_a_shell_would_not_take_for_a_sign_is_a_word() -> None:
+    words = ["python", "t.py", "loss (.*)$", "a>b", "$", r"\$HOME", "$1", "-<x>", "bash -c 'echo $HOME >log'"]
+    assert words_of(f"python t.py 'loss (.*)$' a>b $ '{words[5]}' $1 -<x> \"{words[8]}\"") == words
+
+
 def test_a_semicolon_that_is_quoted_or_escaped_is_a_word() -> None:
     assert words_of(r"find . -exec ls {} \; ';'") == ["find", ".", "-exec", "ls", "{}", ";", ";"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python -u train.py a", "/opt/venv/bin/python -u train.py a"),
+        ("torchrun --nproc_per_node=1 train.py", "/opt/venv/bin/python -u train.py"),
+        ("accelerate launch --cpu -m pack.train", "/opt/venv/bin/python -m pack.train"),
+    ],
+)
+def test_a_script_is_started_by_the_python_that_a_spec_names(command: str, words: str) -> None:
+    found = Command(kind="command", command=command, python="/opt/venv/bin/python")
+    assert without_launcher(found.command, 4).words == tuple(words.split())
+    assert found.program.python == "/opt/venv/bin/python"
+    assert "python" not in found.model_dump(), "the command tells of it"
+
+
+@pytest.mark.parametrize(
+    ("command", "python", "problem"),
+    [
+        ("./train.sh", "/opt/venv/bin/python", "is for commands that Python runs, and this one starts with ./train.sh"),
+        ("python train.py", "venv/bin/python", "is no absolute path"),
+    ],
+)
+def test_a_python_that_a_command_does_not_start_is_refused(command: str, python: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Command(kind="command", command=command, python=python)

@@ -170,6 +170,7 @@ RESULTS: dict[str, Any] = {
     "start": Whole,
     "execute": tuple[Whole, Output, Output],
     "stopped": list[Process],
+    "cpu_s": Annotated[dict[Process, Number], Field(max_length=1000)],
     "shaped": Differs | Shaped,
     "verify": Differs | Shaped,
     "said": Heard,

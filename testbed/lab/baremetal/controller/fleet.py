@@ -122,6 +122,11 @@ class Fleet:
         told = self.ask(HostRequests.stopped())
         return [process for process, node in list(self._processes.items()) if process in told[node]]
 
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time of workers, each as its own host says."""
+        told = self.ask(HostRequests.cpu_s())
+        return {name: told[node][name] for name, node in list(self._processes.items()) if name in told[node]}
+
     def kill(self) -> None:
         """End every worker; nobody tells of it."""
         self.ask(HostRequests.kill())

@@ -153,6 +153,11 @@ class HostRequests:
         return self._processes.stopped()
 
     @request
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time of each worker and of all that it has started."""
+        return self._processes.cpu_s()
+
+    @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
         """Shape the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)

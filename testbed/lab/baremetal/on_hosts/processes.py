@@ -21,9 +21,11 @@ from typing import Any, NoReturn
 from testbed.base.errors import HostError
 from testbed.files.following import Growth
 from testbed.files.foreign import UnfitError, opened
+from testbed.lab import homes
 from testbed.lab.baremetal.nics import undoing
 from testbed.lab.baremetal.on_hosts.rights import as_root, become_user
 from testbed.lab.netns.on_nodes.processes import exit_with, is_stopped, signal_group
+from testbed.machine.processes import cpu_s
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
@@ -137,9 +139,15 @@ class Processes:
 
     def stopped(self) -> list[str]:
         """Workers that were stopped by a signal."""
+        return [name for name, pid in self._workers().items() if is_stopped(pid)]
+
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time of workers that run, and of all that each has started."""
+        return {name: cpu_s(pid) for name, pid in self._workers().items()}
+
+    def _workers(self) -> dict[str, int]:
         self.reap()
-        workers = {pid: child.worker for pid, child in self._children.items() if child.worker is not None}
-        return [name for pid, name in workers.items() if is_stopped(pid)]
+        return {child.worker: pid for pid, child in self._children.items() if child.worker is not None}
 
     def reap(self) -> None:
         """Collect the children that have ended, orphans included, and tell of those that were started here."""
@@ -244,6 +252,7 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
     def run() -> NoReturn:
         os.chdir(folder)
         os.environ.update(environment)
+        homes.settle(os.environ)
         try:
             os.execvp(words[0], list(words))
         except OSError as error:

@@ -73,9 +73,12 @@ def _left(host: str, said: object) -> list[dict[str, str]]:
 
 
 def packages() -> list[str]:
-    """Packages that pip is to install on a host, as the project asks for them."""
+    """Packages that pip is to install on a host, as the project asks for them; PyTorch in the version that set-up
+    installs here."""
     text = (PACKAGE.parent / "pyproject.toml").read_text()
-    return [match[1] for match in re.finditer(r'^    "([^"]+)",', text, re.M) if _name(match[1]) in PACKAGES]
+    found = [match[1] for match in re.finditer(r'^    "([^"]+)",', text, re.M) if _name(match[1]) in PACKAGES]
+    torch = (PACKAGE.parent / "requirements" / "torch.txt").read_text().strip()
+    return [torch if _name(one) == "torch" else one for one in found]
 
 
 def _name(requirement: str) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from testbed.lab import homes
 from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.netns.on_nodes import keys, mounts
 from testbed.lab.netns.on_nodes.calls import Tell
@@ -218,6 +219,7 @@ def run_program(launch: Launch) -> NoReturn:
         for name in launch.program.cleared:
             os.environ.pop(name, None)
         os.environ.update(launch.program.environment)
+        homes.settle(os.environ)
     except OSError as error:
         raise OSError(f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
     if launch.program.cleared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from testbed.base.errors import TestbedError
 
 
@@ -22,5 +24,21 @@ _BOTH: dict[type[TestbedError], type[TestbedError]] = {}
 
 
 def _both(kind: type[TestbedError]) -> type[TestbedError]:
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    def reduced(error: TestbedError) -> tuple[Any, ...]:
+        """Tell pickle how to make it again in another process, such as a loader of data."""
+        return _again, (kind, error.args, vars(error))
+
+    names = {
+        "__reduce__": reduced,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
     return type(kind.__name__, (kind, RuntimeError), names)
+
+
+def _again(kind: type[TestbedError], arguments: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    same = kind.__new__(kind)
+    same.args = arguments
+    vars(same).update(state)
+    return caught(same)

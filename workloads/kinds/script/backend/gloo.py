@@ -1,14 +1,26 @@
-"""Rows around PyTorch's own Gloo, which moves the bytes as ever: for arms beside which those of schemes stand."""
+"""Rows of what PyTorch's own Gloo moves: for arms beside which those of schemes stand, and for what no engine does.
+
+Problem: the script's group is PyTorch's own object. Python calls its methods, and so does C++, as DDP and functional
+collectives do. Nothing may stand in its place, since scripts and PyTorch look into it.
+
+Chosen: both ways meet at PyTorch's dispatcher, whose operators ``c10d::*`` lead to Gloo. A kernel in front of each one
+makes the row. Methods of ``ProcessGroup`` and ``Work`` are wrapped for what only Python does: an error of a wrong
+argument, and waits for a work. Waits in C++ are timed around the functions in which they happen: ``wait_tensor``, and
+DDP's that set up and broadcast. For DDP's gradients, which wait for futures in C++, a wait is not seen.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from datetime import timedelta
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 import torch.distributed as dist
@@ -16,133 +28,103 @@ import torch.distributed as dist
 from testbed.workloads.kinds.ranks import SUMS
 from testbed.workloads.kinds.script.backend import futures
 from testbed.workloads.kinds.script.backend.caught import caught
-from testbed.workloads.kinds.script.backend.named import Named, Place, telling
+from testbed.workloads.kinds.script.backend.named import Place, forked
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
-from testbed.workloads.kinds.script.backend.tensors import is_summed
-from testbed.workloads.kinds.script.backend.untraced import untraced
+from testbed.workloads.kinds.script.backend.tensors import OPS, is_summed, op_of
+from testbed.workloads.kinds.script.backend.untraced import skip
 
 CAUSE_S = 0.5
 """How long (s) Gloo's error about a lost connection waits for the engine to know whose connection it was."""
 LOOK_S = 0.05
 """Time (s) between looks at whether the engine has ended."""
 Cause = Callable[[], BaseException | None]
-Failed = Callable[[Row, BaseException], None]
-"""Callback for a collective that failed."""
-Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
+Sized = Callable[[Sequence[Any], int], Sequence[torch.Tensor]]
 """Finds, from a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
+_BELOW = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+"""Keys of kernels behind ours: those that hand a call to the group's backend."""
 
 
-@untraced
-class Told(dist.Work):
-    """A collective of Gloo's, with its row."""
+@dataclass(frozen=True)
+class Watched:
+    """A group of PyTorch's that is watched.
 
-    def __init__(self, work: dist.Work, row: Row, cause: Cause, failed: Failed) -> None:
-        super().__init__()
-        self._work, self._row, self._cause, self._failed = work, row, cause, failed
-        try:
-            work.get_future().add_done_callback(self._over)
-        except RuntimeError:  # sends and receives have none
-            self._has_future = False
-        else:
-            self._has_future = True
+    Attributes:
+        number: that of its rows.
+        has_left: whether the script has left it: nobody waits then for what is on its way.
+        carries: the collectives whose rows say that the scheme carries them: what Gloo's allreduce moves is known.
+        cause: why our engine beside it has ended, if it has; None without an engine.
+    """
 
-    def _over(self, future: torch.futures.Future[Any]) -> None:
-        try:
-            future.value()
-        except RuntimeError as error:
-            self._failed(self._row, error)
-        self._row.done()
+    rows: Rows
+    number: int
+    has_left: Callable[[], bool]
+    carries: frozenset[str] = frozenset({"allreduce"})
+    cause: Cause | None = None
+    pid: int = field(default_factory=os.getpid)
 
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        asked_s = time.monotonic()
-        try:
-            found = self._work.wait(timeout) if timeout else self._work.wait()
-        except RuntimeError as error:
-            self._failed(self._row, error)
-            if (cause := self._known()) is not None:
-                raise caught(cause) from None
-            raise
-        if not futures.is_chained():
-            self._row.waited(asked_s)
-        self._row.done()
-        return bool(found)
+    def check(self) -> None:
+        """
+        Raises:
+            SpecError: the script has forked this process from the rank.
+        """
+        if os.getpid() != self.pid:
+            raise caught(forked())
 
-    def _known(self) -> BaseException | None:
+    def failed(self, row: Row, error: BaseException) -> None:
+        """Report a failed collective."""
+        if not self.has_left():
+            self.rows.failed(row, error)
+
+    def known(self) -> BaseException | None:
         """Return why the engine ended, if it did: Gloo names an address, and the engine the rank."""
+        if self.cause is None:
+            return None
         end_s = time.monotonic() + CAUSE_S
-        while (found := self._cause()) is None and time.monotonic() < end_s:
+        while (found := self.cause()) is None and time.monotonic() < end_s:
             time.sleep(0.01)
         return found
 
-    def get_future(self) -> Any:
-        return futures.given(self._work.get_future(), self._row)
 
-    def is_completed(self) -> bool:
-        found = bool(self._work.is_completed())
-        if found and not self._has_future:
-            self._row.done()
-        return found
+class _Here(threading.local):
+    """State of a thread."""
 
-    def synchronize(self) -> None:
-        self._work.synchronize()
-
-    def is_success(self) -> bool:
-        return bool(self._work.is_success())
-
-    def exception(self) -> Any:
-        return self._work.exception()
-
-    def result(self) -> list[torch.Tensor]:
-        return list(self._work.result())
-
-    def _source_rank(self) -> int:
-        return int(self._work._source_rank())
-
-    source_rank = _source_rank
+    method: str | None = None
+    """The method of a group that Python calls now."""
+    sums: bool | None = None
+    """Whether that, or a functional collective, adds up."""
+    row: Row | None = None
+    """The row of that method's collective."""
+    waiting: tuple[Row, float] | None = None
+    """In a function of C++ that waits for the collectives that it asks for: the last one, and since when it waits."""
+    waits = False
+    """Whether it is in such a function."""
 
 
-class Gloo(Named):
-    """A group whose collectives are Gloo's."""
+_here = _Here()
+_groups: WeakKeyDictionary[dist.ProcessGroup, Watched] = WeakKeyDictionary()
+_works: WeakKeyDictionary[dist.Work, tuple[Watched, Row]] = WeakKeyDictionary()
+_by_memory: WeakValueDictionary[int, Row] = WeakValueDictionary()
+"""Rows of collectives of C++'s, by the memory of their results, for which functional collectives wait."""
+_theirs_get_future = dist.Work.get_future
 
-    def __init__(
-        self,
-        place: Place,
-        rows: Rows,
-        group: int,
-        carries: frozenset[str] = frozenset({"allreduce"}),
-        cause: Cause = lambda: None,
-    ) -> None:
-        """Set up; the rows of collectives that it ``carries`` say that the scheme carries them: what Gloo's allreduce
-        moves is known. ``cause`` says why our engine beside it has ended, if there is one that has."""
-        super().__init__(place[1], place[2], rows, group)
-        self._gloo: Any = _connected(lambda: _plain(place), cause)
-        self._carries, self._cause = carries, cause
 
-    def shutdown(self) -> None:
-        """Leave the group; its threads end."""
-        self._gloo = None
+def watch(group: dist.ProcessGroup, watched: Watched) -> dist.ProcessGroup:
+    """Make rows of the collectives of a group; return it."""
+    _wrap()
+    _groups[group] = watched
+    return group
 
-    def abort(self) -> None:
-        """Leave the group, as :meth:`shutdown` does."""
-        self._gloo = None
 
-    def _failed(self, row: Row, error: BaseException) -> None:
-        """Report a failed collective, unless the script has left the group: nobody waits then for what is on its
-        way."""
-        if self._gloo is not None:
-            self._rows.failed(row, error)
+def beside(place: Place, watched: Watched) -> dist.ProcessGroup:
+    """Make a group of PyTorch's that is watched, beside one of ours, as ``init_process_group("gloo")`` makes it.
 
-    def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None, *, is_other: bool) -> Row:
-        nbytes = sum(one.numel() * one.element_size() for one in tensors)
-        dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
-        more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
-        by = "scheme" if op in self._carries else "gloo"
-        return self._rows.call(op, dtype, nbytes, self.size(), group=self._number, by=by, **more)
+    Raises:
+        TestbedError: our engine has ended.
+    """
+    return watch(_connected(lambda: _plain(place), watched.cause or (lambda: None)), watched)
 
 
 def _plain(place: Place) -> dist.ProcessGroup:
-    """Make a group as ``init_process_group("gloo")`` makes it. A ``ProcessGroupGloo`` alone would not do: it
-    has some of the calls only in C++."""
     store, rank, size, timeout = place
     group, kind = dist.ProcessGroup(store, rank, size), dist.ProcessGroup.BackendType.GLOO
     group._set_default_backend(kind)
@@ -173,73 +155,295 @@ def _connected(make: Callable[[], Any], cause: Cause) -> Any:
             raise why
 
 
-def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
-    def ask(self: Gloo, *arguments: Any, **named: Any) -> Any:
-        options = named.get("opts", arguments[-1] if arguments else None)
-        root = getattr(options, "rootRank", None)
-        reduces = options if hasattr(options, "reduceOp") else None  # without options it is a sum
-        tensors = sized(arguments, self.size())
-        row = self._told(
-            op, tensors, root if op in ROOTED else None, is_other=op in SUMS and not is_summed(tensors, reduces)
-        )
-        try:
-            work = getattr(self._gloo, name)(*arguments, **named)
-        except Exception as error:
-            self._failed(row, error)
-            raise
-        if isinstance(work, dist.Work):
-            return Told(work, row, self._cause, self._failed)
+# Rows
+
+
+def _kernel(name: str, op: str, sized: Sized) -> Callable[..., Any]:
+    """Make the kernel in front of an operator of ``c10d``."""
+    operator = getattr(torch.ops.c10d, name).default
+    places = {argument.name: place for place, argument in enumerate(operator._schema.arguments)}
+    at_group, at_root = places["process_group"], places.get("root_rank")
+
+    def ask(keys: Any, *arguments: Any) -> Any:
+        group = dist.ProcessGroup.unbox(arguments[at_group])
+        if (watched := _groups.get(group)) is None:
+            return operator.redispatch(keys & _BELOW, *arguments)
+        watched.check()
+        with watched.rows.asking():
+            tensors = sized(arguments, group.size())
+            root = arguments[at_root] if at_root is not None and at_root < len(arguments) else None
+            _here.row = row = _row(watched, op, tensors, group.size(), root)
+            try:
+                given = operator.redispatch(keys & _BELOW, *arguments)
+            except Exception as error:
+                watched.failed(row, error)
+                raise
+            _follow(watched, row, given)
+        _asked_in_cpp(row, tensors)
+        return given
+
+    skip(ask)
+    return ask
+
+
+def _row(watched: Watched, op: str, tensors: Sequence[torch.Tensor], size: int, root: int | None) -> Row:
+    """Begin a row, once the last one of a function that waits for its collectives is over."""
+    _no_longer_waiting()
+    nbytes = sum(one.numel() * one.element_size() for one in tensors)
+    dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
+    is_other = op in SUMS and not (_here.sums in (None, True) and is_summed(tensors, None))
+    more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
+    by = "scheme" if op in watched.carries else "gloo"
+    return watched.rows.call(op, dtype, nbytes, size, group=watched.number, by=by, **more)
+
+
+def _follow(watched: Watched, row: Row, given: Any) -> None:
+    """Have a row end with its collective; ``given`` is what the operator returns, whose last part is the work."""
+    if given is None:  # a barrier that is over
         row.done()
-        return work
+        return
+    work = dist.Work.unbox(given[-1] if isinstance(given, tuple) else given)
 
-    return telling(ask, op)
+    def over(future: torch.futures.Future[Any]) -> None:
+        try:
+            future.value()
+        except RuntimeError as error:
+            watched.failed(row, error)
+        row.done()
+
+    skip(over)
+    with suppress(RuntimeError):  # sends and receives have none
+        _theirs_get_future(work).add_done_callback(over)
 
 
-def _first(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+def _asked_in_cpp(row: Row, tensors: Sequence[torch.Tensor]) -> None:
+    """Note whose wait may be seen later: not that of a future within DDP."""
+    if _here.method is not None:
+        return
+    if _here.waits:
+        _here.waiting = row, time.monotonic()
+        return
+    row.unseen()
+    for one in tensors:
+        if one.layout == torch.strided:
+            _by_memory[one.untyped_storage()._cdata] = row
+
+
+def _no_longer_waiting() -> None:
+    if _here.waiting is not None:
+        row, since_s = _here.waiting
+        row.waited(since_s, for_it=False)
+        _here.waiting = None
+
+
+# Calls and waits of Python
+
+
+def _method(name: str, op: str) -> Callable[..., Any]:
+    """Wrap a method of groups, by which Python asks for a collective."""
+    theirs = getattr(dist.ProcessGroup, name)
+
+    @functools.wraps(theirs)
+    def ask(self: dist.ProcessGroup, *arguments: Any, **named: Any) -> Any:
+        watched = _groups.get(self)
+        if watched is None or _here.method is not None:
+            return theirs(self, *arguments, **named)
+        watched.check()
+        options = named.get("opts", arguments[-1] if arguments else None)
+        _here.method, _here.row = name, None
+        _here.sums = bool(op_of(options if hasattr(options, "reduceOp") else None))
+        try:
+            with watched.rows.asking():
+                work = theirs(self, *arguments, **named)
+            if isinstance(work, dist.Work) and _here.row is not None:
+                _works[work] = watched, _here.row
+            return work
+        except Exception as error:
+            if _here.row is None:
+                watched.rows.refused(op, watched.number, error)
+            raise
+        finally:
+            _here.method = _here.sums = _here.row = None
+
+    return _named(ask, name)
+
+
+def _named(function: Any, name: str) -> Callable[..., Any]:
+    """Give a wrapper's code the name of the method. So pybind11 sees where a class made in Python calls the method of
+    its base, and does not call it again. The compiler leaves the wrapper alone."""
+    function.__code__ = function.__code__.replace(co_name=name)
+    skip(function)
+    return function  # type: ignore[no-any-return]
+
+
+def _wrap_works() -> None:
+    theirs_wait, theirs_is_completed = dist.Work.wait, dist.Work.is_completed
+
+    @functools.wraps(theirs_wait)
+    def wait(self: dist.Work, *arguments: Any, **named: Any) -> bool:
+        watched, row = _works.get(self, (None, None))
+        if watched is None or row is None:
+            return theirs_wait(self, *arguments, **named)
+        asked_s = time.monotonic()
+        try:
+            found = theirs_wait(self, *arguments, **named)
+        except RuntimeError as error:
+            watched.failed(row, error)
+            if (cause := watched.known()) is not None:
+                raise caught(cause) from None
+            raise
+        if not futures.is_chained():
+            row.waited(asked_s)
+        row.done()
+        return found
+
+    @functools.wraps(_theirs_get_future)
+    def get_future(self: dist.Work) -> Any:
+        _, row = _works.get(self, (None, None))
+        return futures.given(_theirs_get_future(self), row)
+
+    @functools.wraps(theirs_is_completed)
+    def is_completed(self: dist.Work) -> bool:
+        found = theirs_is_completed(self)
+        _, row = _works.get(self, (None, None))
+        if found and row is not None:
+            row.done()
+        return found
+
+    for function in (wait, get_future, is_completed):
+        setattr(dist.Work, function.__name__, _named(function, function.__name__))
+
+
+# Waits of C++
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    before, _here.waits = _here.waits, True
+    try:
+        yield
+    finally:
+        _no_longer_waiting()
+        _here.waits = before
+
+
+def _waits(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function of C++ that waits for the collectives that it asks for."""
+
+    @functools.wraps(theirs)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with _waiting():
+            return theirs(*arguments, **named)
+
+    return call
+
+
+def _wait_tensor(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
+    row = _by_memory.pop(tensor.untyped_storage()._cdata, None) if tensor.layout == torch.strided else None
+    asked_s = time.monotonic()
+    found = torch.ops._c10d_functional.wait_tensor.default.redispatch(keys & _BELOW, tensor)
+    if row is not None:
+        row.waited(asked_s)
+        row.done()
+    return found  # type: ignore[no-any-return]
+
+
+def _functional(name: str) -> Callable[..., Any] | None:
+    """Make the kernel in front of a functional collective that names its operation in words; None for another one."""
+    operator = getattr(torch.ops._c10d_functional, name).default
+    place = next((place for place, each in enumerate(operator._schema.arguments) if each.name == "reduce_op"), None)
+    if place is None:
+        return None
+
+    def ask(keys: Any, *arguments: Any) -> Any:
+        before, _here.sums = _here.sums, arguments[place].lower() in OPS.values()
+        try:
+            return operator.redispatch(keys & _BELOW, *arguments)
+        finally:
+            _here.sums = before
+
+    skip(ask)
+    return ask
+
+
+@functools.cache
+def _wrap() -> None:
+    """Begin to watch, once in a process. What another version of PyTorch does not have is left out."""
+    known = [name.split("::") for name in torch._C._dispatch_get_all_op_names()]
+    ours = {name: _kernel(name, *OPERATORS[name]) for library, name in known if library == "c10d" and name in OPERATORS}
+    functional = {name: _functional(name) for library, name in known if library == "_c10d_functional"}
+    skip(_wait_tensor)
+    for library, kernels in (("c10d", ours), ("_c10d_functional", {**functional, "wait_tensor": _wait_tensor})):
+        _kept.append(kept := torch.library.Library(library, "IMPL"))  # type: ignore[no-untyped-call]
+        for name, kernel in kernels.items():
+            if kernel is not None:
+                kept.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
+    for name, op in METHODS.items():
+        if hasattr(dist.ProcessGroup, name):
+            setattr(dist.ProcessGroup, name, _method(name, op))
+    _wrap_works()
+    for holder, name in WAITING:
+        setattr(holder, name, _named(_waits(getattr(holder, name)), name))
+
+
+_kept: list[torch.library.Library] = []
+"""What would take its kernels back if it went."""
+
+
+def _first(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
     one = arguments[0]
     return [one] if isinstance(one, torch.Tensor) else list(one)
 
 
-def _second(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+def _each_of_first(arguments: Sequence[Any], size: int) -> Sequence[torch.Tensor]:
+    return list(arguments[0]) * size
+
+
+def _second(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
     return _first(arguments[1:], 0)
 
 
-def _each_of_second(arguments: tuple[Any, ...], size: int) -> Sequence[torch.Tensor]:
+def _each_of_second(arguments: Sequence[Any], size: int) -> Sequence[torch.Tensor]:
     return list(_second(arguments, size)) * size
 
 
-def _lists_of_second(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+def _lists_of_second(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
     return [tensor for one in arguments[1] for tensor in one]
 
 
-def _nothing(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:  # noqa: ARG001
+def _nothing(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:  # noqa: ARG001
     return []
 
 
-ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-CALLS: dict[str, tuple[str, Sized]] = {
-    "allreduce": ("allreduce", _first),
-    "allreduce_coalesced": ("allreduce", _first),
-    "broadcast": ("broadcast", _first),
-    "reduce": ("reduce", _first),
-    "allgather": ("all_gather", _each_of_second),
-    "allgather_coalesced": ("all_gather", _each_of_second),
-    "_allgather_base": ("all_gather", _first),
-    "allgather_into_tensor_coalesced": ("all_gather", _first),
-    "reduce_scatter": ("reduce_scatter", _lists_of_second),
-    "_reduce_scatter_base": ("reduce_scatter", _second),
-    "reduce_scatter_tensor_coalesced": ("reduce_scatter", _second),
-    "alltoall": ("all_to_all", _second),
-    "alltoall_base": ("all_to_all", _second),
-    "gather": ("gather", _each_of_second),
-    "scatter": ("scatter", _first),
+OPERATORS: dict[str, tuple[str, Sized]] = {
+    "allreduce_": ("allreduce", _first),
+    "allreduce_coalesced_": ("allreduce", _first),
+    "broadcast_": ("broadcast", _first),
+    "reduce_": ("reduce", _first),
+    "allgather_": ("all_gather", _each_of_second),
+    "allgather_coalesced_": ("all_gather", _each_of_second),
+    "_allgather_base_": ("all_gather", _first),
+    "allgather_into_tensor_coalesced_": ("all_gather", _first),
+    "reduce_scatter_": ("reduce_scatter", _lists_of_second),
+    "_reduce_scatter_base_": ("reduce_scatter", _second),
+    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", _second),
+    "alltoall_": ("all_to_all", _second),
+    "alltoall_base_": ("all_to_all", _second),
+    "gather_": ("gather", _each_of_second),
+    "scatter_": ("scatter", _each_of_first),
     "send": ("send", _first),
-    "recv": ("recv", _first),
-    "recv_anysource": ("recv", _first),
+    "recv_": ("recv", _first),
+    "recv_any_source_": ("recv", _first),
     "barrier": ("barrier", _nothing),
-    "monitored_barrier": ("barrier", _nothing),
+    "monitored_barrier_": ("barrier", _nothing),
 }
-"""The kind of collective that each method asks for, and the function that finds its size."""
+"""The kind of collective that each operator asks for, and the function that finds its size."""
+WAITING: list[tuple[Any, str]] = [
+    (dist, "_broadcast_coalesced"),
+    (dist, "_verify_params_across_processes"),
+    (torch._C._distributed_c10d.Reducer, "_rebuild_buckets"),
+]
+"""Functions of C++ that wait for the collectives that they ask for."""
 SAME = {
     "all_gather_single": "_allgather_base",
     "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
@@ -248,8 +452,6 @@ SAME = {
     "all_to_all_single": "alltoall_base",
 }
 """Newer names of methods, with the older ones."""
-for _name, (_op, _sized) in CALLS.items():
-    setattr(Gloo, _name, _around(_name, _op, _sized))
-for _newer, _name in SAME.items():
-    setattr(Gloo, _newer, _around(_name, *CALLS[_name]))
-untraced(Gloo)
+OLDER = {name.replace("any_source", "anysource").removesuffix("_"): op for name, (op, _) in OPERATORS.items()}
+"""The kind of collective that each method of a group asks for."""
+METHODS = {**OLDER, **{newer: OLDER[older] for newer, older in SAME.items()}}

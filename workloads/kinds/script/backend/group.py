@@ -21,7 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from testbed.workloads.kinds.script.backend.compare import Comparison
 from testbed.workloads.kinds.script.backend.finite import Look
-from testbed.workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
+from testbed.workloads.kinds.script.backend.gloo import OLDER, SAME, Watched, beside
 from testbed.workloads.kinds.script.backend.named import Named, Place, telling
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import (
@@ -89,7 +89,7 @@ class Group(Named):
         self._place, self._who, self._members = place, who, list(members)
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
-        self._gloo: Gloo | None = None
+        self._gloo: dist.ProcessGroup | None = None
         self._has_left = False
 
     def shutdown(self) -> None:
@@ -460,12 +460,15 @@ class Group(Named):
         if row is not None and not self._has_left:
             self._rows.failed(row, error)
 
-    def _by_gloo(self) -> Gloo:
+    def _by_gloo(self) -> dist.ProcessGroup:
         """Return a group of Gloo's of the same ranks, made when it is first needed."""
         if self._gloo is None:
             store, rank, size, timeout = self._place
             place = (PrefixStore("gloo", store), rank, size, timeout)
-            self._gloo = Gloo(place, self._rows, self._number, frozenset(), lambda: self._who.engine.error)
+            self._gloo = beside(
+                place,
+                Watched(self._rows, self._number, lambda: self._has_left, frozenset(), lambda: self._who.engine.error),
+            )
         return self._gloo
 
 
@@ -486,7 +489,7 @@ def _cut(tensor: torch.Tensor, splits: Sequence[int], size: int) -> list[torch.T
     return list(torch.split(tensor.detach(), sizes))
 
 
-for _name, (_kind, _) in CALLS.items():
+for _name, _kind in OLDER.items():
     setattr(Group, _name, telling(getattr(Group, _name), _kind))
 for _newer, _name in SAME.items():
     setattr(Group, _newer, getattr(Group, _name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib.abc
 import inspect
 import multiprocessing
 import multiprocessing.util
@@ -11,12 +12,13 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
+from weakref import ref
 
 import torch
 import torch.distributed as dist
@@ -26,7 +28,7 @@ from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerE
 from testbed.base.listing import shortened
 from testbed.workloads.kinds.ranks import SUMS
 from testbed.workloads.kinds.script.backend import futures
-from testbed.workloads.kinds.script.backend.named import Place, forked
+from testbed.workloads.kinds.script.backend.named import forked
 from testbed.workloads.kinds.script.backend.numbering import Numbering
 from testbed.workloads.kinds.script.backend.pace import Pace
 from testbed.workloads.kinds.script.backend.rows import Rows
@@ -40,6 +42,7 @@ LOST = ("connection closed by peer", "connection reset", "timed out", "socket ti
 """Words of Gloo's errors when another rank is the cause."""
 MOST_NAMED = 3
 """Limit on the processes that an error names."""
+ONE_RANK = "start one rank, without mp.spawn: testbed starts one on each host"
 LAST = -100
 """Priority among multiprocessing's finalizers: the last one at the end of a process."""
 
@@ -48,19 +51,27 @@ class RefusedImportError(SpecError, ImportError):
     """A module whose collectives would go along no scheme."""
 
 
-class NoOtherCollectives:
-    """Finder of modules (:data:`sys.meta_path`) that refuses torchcomms, which has process groups of its own."""
+class NoOtherCollectives(importlib.abc.Loader):
+    """Finder of modules (:data:`sys.meta_path`) that refuses torchcomms, which has process groups of its own, when it
+    is imported. A script that only asks whether it is there is answered."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        if name != "torchcomms":
+            return None
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        if (spec := next(filter(None, others), None)) is not None:
+            spec.loader = self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
         """
         Raises:
-            RefusedImportError: it is torchcomms.
+            RefusedImportError: always.
         """
-        if name == "torchcomms":
-            raise RefusedImportError(
-                "the script imports torchcomms, whose collectives go along no scheme",
-                fix="use torch.distributed, or remove scheme from the arm",
-            )
+        raise RefusedImportError(
+            f"the script imports {module.__name__}, whose collectives go along no scheme",
+            fix="use torch.distributed, or remove scheme from the arm",
+        )
 
 
 class Rank:
@@ -109,26 +120,35 @@ class Rank:
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """Make a process group of all ranks or some
         (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
-        if self.pid != os.getpid():
-            raise forked()
+        from testbed.workloads.kinds.script.backend.group import create
+
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
-        is_whole = len(members) == self.job.world
-        is_default = is_whole and not dist.is_initialized()
-        number = 0 if is_default else self._numbers.of(str(options.group_id), members)
-        if number:
-            self.rows.say("group", group=number, ranks=members)
-        made = self._made((options.store, options.group_rank, options.group_size, options.timeout), number, members)
+        number = self._number(str(options.group_id), members)
+        made = create((options.store, options.group_rank, options.group_size, options.timeout), self, number, members)
         self._numbers.keep(number, made)
         return made
 
-    def _made(self, place: Place, number: int, members: Sequence[int]) -> dist.ProcessGroup:
-        if self.job.library:
-            from testbed.workloads.kinds.script.backend.gloo import Gloo
+    def keep_watch(self, group: dist.ProcessGroup, members: Sequence[int]) -> None:
+        """Watch a group of PyTorch's own, of all ranks or some."""
+        from testbed.workloads.kinds.script.backend.gloo import Watched, watch
 
-            return Gloo(place, self.rows, number)
-        from testbed.workloads.kinds.script.backend.group import create
+        number, known = self._number(group.group_name, list(members) or list(range(self.job.world))), ref(group)
+        watch(group, Watched(self.rows, number, lambda: known() not in dist.distributed_c10d._world.pg_map))
+        self._numbers.keep(number, group)
 
-        return create(place, self, number, members)
+    def _number(self, name: str, members: Sequence[int]) -> int:
+        """Number a group that is made now, and report its members.
+
+        Raises:
+            SpecError: the script has forked this process from the rank, or another group has the number.
+        """
+        if self.pid != os.getpid():
+            raise forked()
+        is_default = len(members) == self.job.world and not dist.is_initialized()
+        number = 0 if is_default else self._numbers.of(name, members)
+        if number:
+            self.rows.say("group", group=number, ranks=list(members))
+        return number
 
 
 def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +181,8 @@ def wrap() -> None:
         _check(job, asked.arguments)
         _check_environment(job, asked.arguments)
         rank().begin()
-        asked.arguments["backend"] = NAME
+        if not job.library:
+            asked.arguments["backend"] = NAME
         asked.arguments["timeout"] = asked.arguments.get("timeout") or timedelta(seconds=job.timeout_s)
         theirs(*asked.args, **asked.kwargs)
         rank().rows.say("hello", **_hello(job))
@@ -169,7 +190,8 @@ def wrap() -> None:
     for name, module in [*sys.modules.items()]:  # that of device meshes has its own name for it
         if name.startswith("torch.distributed") and vars(module).get("init_process_group") is theirs:
             vars(module)["init_process_group"] = init_process_group
-    _wrap_groups()
+    dist.rpc.init_rpc = _no_rpc
+    _wrap_groups(rank, is_ours=not job.library)
     futures.wrap()
     for name in [*sys.modules]:
         if name.partition(".")[0] == "torchcomms":  # PyTorch imports it where it is installed
@@ -177,10 +199,23 @@ def wrap() -> None:
     sys.meta_path.insert(0, NoOtherCollectives())
 
 
+def _no_rpc(*_: Any, **__: Any) -> None:
+    """Take the place of ``torch.distributed.rpc.init_rpc``.
+
+    Raises:
+        SpecError: always.
+    """
+    raise SpecError(
+        "the script calls torch.distributed.rpc.init_rpc, and remote calls go along no scheme",
+        fix="run it in an arm without a scheme: remove scheme from the arm",
+    )
+
+
 def _begun(job: RankJob) -> Rank:
     """Make this process a rank, which reports what it does until it ends."""
     rank = Rank(job)
-    dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
+    if not job.library:
+        dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
     marks.sink = rank.rows
     os.register_at_fork(after_in_child=rank.forget)
     _tell_errors(rank)
@@ -191,19 +226,27 @@ def _begun(job: RankJob) -> Rank:
     return rank
 
 
-def _wrap_groups() -> None:
-    """Wrap the making of groups: groups of some ranks get our backend, too, and PyTorch names, for all groups, the
-    backend that the script asked for: it asks for that name again, and scripts look at it."""
+def _wrap_groups(rank: Callable[[], Rank], *, is_ours: bool) -> None:
+    """Wrap the making of groups. With ``is_ours``, groups of some ranks get our backend, too, and PyTorch names, for
+    all groups, the backend that the script asked for: it asks for that name again, and scripts look at it. Otherwise
+    groups are PyTorch's own, and watched."""
     module: Any = dist.distributed_c10d
     theirs = module._new_process_group_helper
 
     @functools.wraps(theirs)
-    def make(size: int, rank: int, ranks: list[int], backend: str, *arguments: Any, **named: Any) -> Any:
-        _check_backend(str(backend or ""))
-        group, store = theirs(size, rank, ranks, dist.Backend(NAME), *arguments, **named)
+    def make(size: int, own: int, ranks: list[int], backend: str, *arguments: Any, **named: Any) -> Any:
+        _check_backend(asked := str(backend or ""))
+        if is_ours:
+            backend = dist.Backend(NAME)
+        elif "," in asked:
+            backend = "cpu:gloo"  # no host has another device
+        group, store = theirs(size, own, ranks, backend, *arguments, **named)
         if group in module._world.pg_map:
-            module._world.pg_map[group] = "gloo", store
-            module._world.pg_backend_config[group] = "cpu:gloo"
+            if is_ours:
+                module._world.pg_map[group] = "gloo", store
+                module._world.pg_backend_config[group] = "cpu:gloo"
+            else:
+                rank().keep_watch(group, ranks)
         return group, store
 
     module._new_process_group_helper = make
@@ -238,8 +281,13 @@ def _check_environment(job: RankJob, asked: Mapping[str, Any]) -> None:
         if is_other:
             raise SpecError(
                 f"the script sets {name}={found}, and in this trial it is {own}",
-                fix=f"remove that line, or write os.environ.setdefault({name!r}, ...)",
+                fix=ONE_RANK if _is_child() else f"remove that line, or write os.environ.setdefault({name!r}, ...)",
             )
+
+
+def _is_child() -> bool:
+    """Whether multiprocessing started this process, as ``mp.spawn`` does."""
+    return multiprocessing.parent_process() is not None
 
 
 def _is_loopback(address: str) -> bool:
@@ -255,12 +303,9 @@ def _check(job: RankJob, asked: Mapping[str, Any]) -> None:
     for name, own in (("world_size", job.world), ("rank", job.rank)):
         value = asked.get(name, -1)
         if value not in (-1, None, own):
-            is_child = multiprocessing.parent_process() is not None
             raise SpecError(
                 f"the script gives init_process_group {name}={value}, and in this trial it is {own}",
-                fix="start one rank, without mp.spawn: testbed starts one on each host"
-                if is_child
-                else f"leave {name} out: it is in the environment, as torchrun sets it",
+                fix=ONE_RANK if _is_child() else f"leave {name} out: it is in the environment, as torchrun sets it",
             )
 
 

@@ -50,6 +50,10 @@ class Named(_Whole):
         return os.getpid() != self._pid
 
     @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cuda"), torch.device("cpu")]  # as those of PyTorch's Gloo
+
+    @property
     def group_name(self) -> str:
         return self._name
 
@@ -91,7 +95,9 @@ def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
                 return ask(self, *arguments, **named)
             except Exception as error:
                 self._rows.refused(op, self._number, error)
-                raise caught(error) from error.__cause__
+                if (ours := caught(error)) is error:
+                    raise
+                raise ours from error.__cause__
 
     return asked
 

@@ -81,6 +81,9 @@ def collectives(label, group):
         parts = [own(3) + part for part in range(world)]
         call(f"{name} reduce_scatter", lambda: into(lambda: dist.reduce_scatter(x, parts, **more), x := torch.zeros(3)))
         call(f"{name} gather", lambda: into(lambda: dist.gather(own(4), outs if rank == 0 else None, 0, **more), outs))
+        for gather in sorted({"gather_single", "gather_into_tensor"} & set(dir(dist))):  # of PyTorch 2.14
+            ask, whole = getattr(dist, gather), torch.zeros(4 * world)
+            call(f"{name} {gather}", lambda: into(lambda: ask(own(4), whole if rank == 1 else None, 1, **more), whole))
         call(
             f"{name} scatter",
             lambda: into(lambda: dist.scatter(x, parts if rank == 1 else None, 1, **more), x := own(3)),

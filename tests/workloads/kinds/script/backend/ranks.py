@@ -45,6 +45,7 @@ class Ranks:
 
     def __init__(self, folder: Path, topology: str, scheme: str, check: int = 0, timeout_s: float = 60.0) -> None:
         self.folder, self.check, self.timeout_s, self.library = folder, check, timeout_s, ""
+        self.chunk_bytes: int = 16_384
         self.network = build(topology, rate_bps=10**9, delay_s=0.0)
         forest = build_forest(scheme, self.network, [1])
         assert isinstance(forest, Forest)
@@ -89,7 +90,7 @@ class Ranks:
             plan=str(self.folder / "plan.npz"),
             peers=self.peers(node),
             addresses=tuple(map(address, self.plan.workers)),
-            chunk_bytes=16_384,
+            chunk_bytes=self.chunk_bytes,
             congestion_control="reno",
             start_timeout_s=self.timeout_s,
             timeout_s=self.timeout_s,
@@ -120,7 +121,7 @@ class Ranks:
             compute=Compute(mode="none"),
             overlap="none",
             buckets=(),
-            chunk_bytes=16_384,
+            chunk_bytes=self.chunk_bytes,
             congestion_control="reno",
             start_timeout_s=self.timeout_s,
             timeout_s=self.timeout_s,

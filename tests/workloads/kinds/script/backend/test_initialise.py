@@ -54,15 +54,25 @@ dist.all_reduce(tensor, group=alone)
 dist.barrier()
 """
 MISTAKES = """
-import os, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 def ask(*arguments, **named):
     try:
         dist.init_process_group(*arguments, **named)
     except Exception as error:
         print(f"{type(error).__name__}: {error}", flush=True)
+from importlib.util import find_spec
+assert find_spec("torchcomms") is None
+os.mkdir("torchcomms")  # a package without __init__, which Python takes
+sys.path.insert(0, "")
+assert find_spec("torchcomms") is not None
 try:
     import torchcomms
 except ImportError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+import torch.distributed.rpc as rpc
+try:
+    rpc.init_rpc("worker0", rank=0, world_size=1)
+except Exception as error:
     print(f"{type(error).__name__}: {error}", flush=True)
 ask(backend="nccl")
 ask("cuda:nccl")
@@ -73,7 +83,7 @@ os.environ["WORLD_SIZE"] = "1"
 dist.init_process_group("cpu:gloo,cuda:nccl")
 dist.destroy_process_group()
 dist.device_mesh.init_device_mesh("cpu", (1,))  # makes the group again, by a name of its own
-assert type(dist.group.WORLD).__name__ == "Gloo"
+assert type(dist.group.WORLD) is dist.ProcessGroup
 child = os.fork()
 if child == 0:
     try:
@@ -116,6 +126,7 @@ def started(folder: Path, script: str, rank: int, world: int) -> subprocess.Pope
     environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": (folder / "port").read_text()}
     return subprocess.Popen(
         [sys.executable, str(folder / "script.py")],
+        cwd=folder,
         env=environment,
         text=True,
         stdout=subprocess.PIPE,
@@ -201,6 +212,8 @@ def test_what_a_script_cannot_have_is_said_with_the_line_to_change(
     assert mistaken[0].splitlines() == [
         "RefusedImportError: the script imports torchcomms, whose collectives go along no scheme",
         "  fix: use torch.distributed, or remove scheme from the arm",
+        "SpecError: the script calls torch.distributed.rpc.init_rpc, and remote calls go along no scheme",
+        "  fix: run it in an arm without a scheme: remove scheme from the arm",
         "SpecError: the script asks for the backend 'nccl', and ranks here compute on CPUs and speak TCP",
         '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
         "SpecError: the script asks for the backend 'cuda:nccl', and ranks here compute on CPUs and speak TCP",

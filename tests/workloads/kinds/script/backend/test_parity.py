@@ -18,7 +18,7 @@ IMPORTS = "torch._dynamo torch._dynamo.backends.debugging torch.distributed.tens
 WORLD = 2
 NO_PARTS = "PyTorch keeps it with the parts of its group, and a group of testbed's has none"
 OWN_NAME = "DDP looks into a group called gloo for a part that a group of testbed's has not"
-OF_GROUPS = {"group.name": OWN_NAME, "type of device": NO_PARTS, "backend": NO_PARTS}
+OF_GROUPS = {"group.name": OWN_NAME, "backend": NO_PARTS}
 OF_RING = {
     "all_reduce int32 AVG": "Gloo refuses it; testbed divides as NCCL does",
     "all_reduce int64 AVG": "Gloo refuses it; testbed divides as NCCL does",
@@ -26,14 +26,14 @@ OF_RING = {
     "negated": "PyTorch gives the sum to a copy of the tensor, which nobody has",
 }
 DIFFERENT: dict[str, dict[str, str]] = {
-    "gloo": OF_GROUPS,
+    "gloo": {},
     "ring": {**OF_GROUPS, **{f"{group} {name}": why for name, why in OF_RING.items() for group in ("world", "new")}},
 }
 """Calls whose results differ, by mover, and why."""
 LEFT = """
-default_pg_timeout destroy_process_group get_debug_level get_default_backend_for_device is_backend_available
-is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched is_ucc_available
-is_xccl_available record_comm reduce_op shrink_group split_group supports_complex
+default_pg_timeout destroy_process_group get_backend_impl get_debug_level get_default_backend_for_device
+is_backend_available is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched
+is_ucc_available is_xccl_available record_comm reduce_op set_timeout shrink_group split_group supports_complex
 """
 """Names of ``torch.distributed`` that make no collective, and ``split_group`` and ``shrink_group``, which are not
 compared."""
@@ -87,4 +87,4 @@ def test_no_function_of_torch_distributed_is_forgotten() -> None:
     """One that a later PyTorch adds is called, or named here."""
     functions = {name for name in distributed_c10d.__all__ if name.islower()}
     called = {name for name in functions if re.search(rf"\b{name}\b", SCRIPT.read_text())}
-    assert functions - called == set(LEFT.split())
+    assert functions - called <= set(LEFT.split())  # some are of PyTorch 2.14

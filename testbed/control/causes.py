@@ -1,0 +1,64 @@
+"""Causes of failures that a traceback in a log leads to, where its last line does not say what to change."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|No CUDA GPUs are available|Found no NVIDIA driver|cudaGetDeviceCount|"
+    r"(?:no|No) CUDA-capable device|Attempting to deserialize object on a CUDA device"
+)
+_NO_PACKAGE = re.compile(r"No module named '(\w+)\.[\w.]+'; '\1' is not a package")
+_LACKING = re.compile(
+    r"(?:partially initialized )?module '(\w+)' has no attribute|"
+    r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
+)
+_INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.")
+"""Parts of paths of files that are not the user's."""
+
+
+class _Frame(NamedTuple):
+    file: str
+    line: int
+    code: str
+
+
+def fix(lines: Sequence[str]) -> str | None:
+    """Say what to change after the failure that the last lines of a log tell of; None if they tell of no known one."""
+    frames = [one for one in _frames(lines) if not any(part in one.file for part in _INSTALLED)]
+    for line in reversed(lines):
+        if _NO_GPU.search(line) and frames:
+            last = frames[-1]
+            return f"hosts have no GPU: change line {last.line} of {last.file}" + (
+                f", {last.code}" if last.code else ""
+            )
+        if name := _hidden(line):
+            folders = dict.fromkeys(Path(one.file).parent for one in frames)
+            if hiding := next((path for one in folders if (path := one / f"{name}.py").is_file()), None):
+                return f"{hiding} hides the module {name}: give it another name"
+    return None
+
+
+def _frames(lines: Sequence[str]) -> Iterator[_Frame]:
+    for line, after in zip(lines, [*lines[1:], ""], strict=False):
+        if found := _FRAME.match(line):
+            yield _Frame(found["file"], int(found["line"]), "" if _FRAME.match(after) else after.strip())
+
+
+def _hidden(line: str) -> str | None:
+    """Name the module that lacks what it should have, as one does in whose place Python took another file."""
+    if found := _NO_PACKAGE.search(line):
+        return found[1]
+    if found := _LACKING.search(line):
+        name = found[1] or found[2]
+        with suppress(ImportError, ValueError):
+            if name in sys.stdlib_module_names or find_spec(name) is not None:
+                return name
+    return None

@@ -1,0 +1,59 @@
+"""Logs of scripts, and what they lead to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.control import causes
+
+
+def log(folder: Path, script: str, **others: str) -> list[str]:
+    """Lines that a script really leaves which fails; ``others`` are files beside it."""
+    for name, text in {"train": script, **others}.items():
+        (folder / f"{name}.py").write_text(text)
+    words = [sys.executable, str(folder / "train.py")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+    ],
+)
+def test_a_script_that_wants_a_gpu_is_told_its_line(said: str) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 40, in <module>',
+        "    main()",
+        '  File "/home/me/train.py", line 12, in main',
+        "    torch.cuda.set_device(0)",
+        '  File "/x/lib/python3.11/site-packages/torch/cuda/__init__.py", line 567, in set_device',
+        "    torch._C._cuda_setDevice(device)",
+        said,
+    ]
+    assert causes.fix(lines) == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
+
+
+def test_a_file_that_hides_a_module_is_named(tmp_path: Path) -> None:
+    lines = log(tmp_path, "import random\nrandom.choice([1])\n", random="import numpy.random\n")
+    assert causes.fix(lines) == f"{tmp_path / 'random.py'} hides the module random: give it another name"
+
+
+def test_a_file_in_place_of_a_package_is_named(tmp_path: Path) -> None:
+    lines = log(tmp_path, "import cuda.bindings\n", cuda="")
+    assert causes.fix(lines) == f"{tmp_path / 'cuda.py'} hides the module cuda: give it another name"
+
+
+def test_other_failures_lead_nowhere(tmp_path: Path) -> None:
+    assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper="")) is None
+    assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n")) is None
+    assert causes.fix([]) is None
