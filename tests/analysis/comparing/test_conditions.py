@@ -23,7 +23,7 @@ def test_the_same_conditions_differ_in_nothing() -> None:
 @pytest.mark.parametrize("name", sorted(CONDITIONS))
 def test_every_condition_is_looked_at(name: str) -> None:
     new = replace(BASE, name="b", conditions={**CONDITIONS, name: "another"})
-    with pytest.raises(IncomparableError, match="the conditions of .* differ") as error:
+    with pytest.raises(IncomparableError, match=r"the conditions of .* differ") as error:
         check(BASE, new, ARMS, [])
     shown = name.removesuffix("_bps").removesuffix("_s")
     before = {"links.delay_s": "0 s", "links.rate_bps": "200 Mbit/s"}.get(name, CONDITIONS[name])

@@ -248,8 +248,8 @@ def test_three_trials_in_a_row_that_fail_for_one_cause_end_it(
     assert told.count("nothing is measured again any more") == 1
     assert (
         "3 trials in a row are INVALID because of CPU steal: nothing is measured again any more\n"
-        "  fix: wait until the host gives back the cores, or take another host; then testbed run --resume, or testbed run if "
-        "you change the spec\n"
+        "  fix: wait until the host gives back the cores, or take another host; then testbed run --resume, or "
+        "testbed run if you change the spec\n"
     ) in told
 
 
