@@ -232,8 +232,10 @@ def _orphans() -> list[int]:
     return found
 
 
-def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Callable[[], NoReturn]:
-    """Make a function that replaces its process by that program.
+def program(
+    words: Sequence[str], environment: Mapping[str, str], folder: str, note: str = ""
+) -> Callable[[], NoReturn]:
+    """Make a function that replaces its process by that program; its output begins with ``note``.
 
     Raises:
         HostError: the folder is not there.
@@ -244,6 +246,8 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
     def run() -> NoReturn:
         os.chdir(folder)
         os.environ.update(environment)
+        if note:
+            print(note, flush=True)
         try:
             os.execvp(words[0], list(words))
         except OSError as error:
