@@ -26,6 +26,8 @@ MOST_EVENTS = 1_000_000
 PHASES = (("compute", "start_s", "ready_s"), ("wait for the sum", "ready_s", "sum_s"), ("step", "sum_s", "end_s"))
 """Phases of an iteration, with the moments between which each is."""
 ITERATIONS = "iterations"
+TOLD = ("loss", "exposed_s", "hidden_s", "staleness")
+"""Columns of samples that an iteration's event has."""
 US = 1e6
 """Microseconds, the format's unit, in a second."""
 
@@ -99,7 +101,7 @@ def _iterations(samples: pd.DataFrame) -> Iterator[Span]:
         for name, begin, end in PHASES:
             begin_s, stop_s = (min(max(start_s, row[moment]), end_s) for moment in (begin, end))
             parts += [Span(name, "phase", begin_s, stop_s)] if stop_s >= begin_s else []
-        told = {name: row[name] for name in ("loss", "exposed_s", "hidden_s", "staleness") if name in row}
+        told: dict[str, Any] = {name: row[name] for name in TOLD if name in row}
         yield Span(f"iteration {int(row['iteration'])}", "iteration", start_s, end_s, told, parts)
 
 

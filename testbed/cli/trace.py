@@ -24,7 +24,7 @@ def timeline(
     Ranks are processes of the trace, with rows for iterations (computing, waiting, step) and for collectives, from the
     first chunk to the last byte.
     """
-    from testbed.analysis.timeline_file import write
+    from testbed.api.timeline import write
 
     events = write(run, trial, out)
     if as_json:

@@ -137,8 +137,9 @@ def test_what_programs_write_can_be_read_and_no_link_is_followed(real: Lab, tmp_
     real.share(work, [spec])
     topology = up(real)
     script = (
-        "mkdir new __pycache__ && printf $(hostname) > new/a && head -c 3000000 /dev/zero > big"
-        f" && ln -s /etc/passwd new/l && mkfifo p && : > __pycache__/x.pyc && ln -s /etc linked && echo $(hostname) >> {work / SHARED / 'names'}"
+        "mkdir new __pycache__ && printf $(hostname) > new/a && head -c 3000000 /dev/zero > big && mkfifo p"
+        " && ln -s /etc/passwd new/l && : > __pycache__/x.pyc && ln -s /etc linked"
+        f" && echo $(hostname) >> {work / SHARED / 'names'}"
     )
     real.launch([Launch(f"h{i}", i, "", str(tmp_path / f"{i}.log"), shell(script, spec)) for i in range(2)])
     assert [one.status for one in ended(real, 2)] == [0, 0], (tmp_path / "0.log").read_text()
