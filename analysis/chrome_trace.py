@@ -23,8 +23,8 @@ from testbed.workloads.kinds.transfers import Purpose
 
 MOST_EVENTS = 1_000_000
 """The most events of a file; Perfetto opens that many in a few seconds."""
-PHASES = (("compute", "start_s", "ready_s"), ("wait for the sum", "ready_s", "sum_s"), ("step", "sum_s", "end_s"))
-"""Phases of an iteration, with the moments between which each is."""
+PHASES = (("compute", "ready_s"), ("wait for the sum", "sum_s"), ("step", "end_s"))
+"""Phases of an iteration, each with the moment at which it ends."""
 ITERATIONS = "iterations"
 TOLD = ("loss", "exposed_s", "hidden_s", "staleness")
 """Columns of samples that an iteration's event has."""
@@ -97,10 +97,11 @@ def _iterations(samples: pd.DataFrame) -> Iterator[Span]:
     for row in samples.sort_values("iteration").to_dict("records"):
         start_s = max(end_s, row["start_s"])
         end_s = max(start_s, row["end_s"])
-        parts = []
-        for name, begin, end in PHASES:
-            begin_s, stop_s = (min(max(start_s, row[moment]), end_s) for moment in (begin, end))
-            parts += [Span(name, "phase", begin_s, stop_s)] if stop_s >= begin_s else []
+        parts, at_s = [], start_s
+        for name, moment in PHASES:
+            until_s = min(max(at_s, row[moment]), end_s)
+            parts.append(Span(name, "phase", at_s, until_s))
+            at_s = until_s
         told: dict[str, Any] = {name: row[name] for name in TOLD if name in row}
         yield Span(f"iteration {int(row['iteration'])}", "iteration", start_s, end_s, told, parts)
 
