@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,8 @@ def test_iterations_have_phases_and_collectives_their_chunks() -> None:
     events = told["traceEvents"]
     names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
     assert list(names.values()) == ["iterations", "collectives", "collectives 1", "iterations", "collectives"]
-    first = [
-        (one["name"], one["ts"], one["dur"]) for one in events if one["ph"] == "X" and one["tid"] == one["pid"] == 0
-    ]
+    ours = [one for one in events if one["ph"] == "X" and one["tid"] == one["pid"] == 0]
+    first = [(one["name"], one["ts"], one["dur"]) for one in ours]
     assert first[:4] == [
         ("iteration 0", 500_000, 1_000_000),
         ("compute", 500_000, 400_000),
@@ -115,7 +115,7 @@ def test_spans_of_a_row_are_apart(spans: list[list[float]]) -> None:
     rows = chrome_trace._lanes("row", [Span("a", "b", begin_s, end_s) for begin_s, end_s in spans])
     assert sorted((one.start_s, one.end_s) for row in rows.values() for one in row) == sorted(map(tuple, spans))
     for row in rows.values():
-        assert all(before.end_s <= after.start_s for before, after in zip(row, row[1:], strict=False))
+        assert all(before.end_s <= after.start_s for before, after in pairwise(row))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), *[MOMENT] * 4), min_size=1, max_size=10))
