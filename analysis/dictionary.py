@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from testbed.analysis.record.columns import of_every_run, of_jobs
 from testbed.analysis.record.fields import Field, Part, by_path
-from testbed.analysis.record.tables import Sample, Transfer, Window
+from testbed.analysis.record.tables import Asked, Sample, Transfer, Window
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
 
@@ -22,7 +22,7 @@ def _of(part: type[Part]) -> Mapping[str, Field]:
 
 JOB, RECORD = _of(Slot), _of(TrialRecord)
 RESULTS, SAMPLES = {**of_every_run(), **of_jobs()}, _of(Sample)
-QUEUES, TRANSFERS = _of(Window), _of(Transfer)
+QUEUES, TRANSFERS, COLLECTIVES = _of(Window), _of(Transfer), _of(Asked)
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "results.csv": (
         "A row for each trial. After these columns come the fields that a sweep varies, by their names.",
@@ -37,6 +37,11 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         "every 20 ms, or less often where that would take more than about 1 % of a core. A trial has at most 2,000 "
         "windows, and no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
         QUEUES,
+    ),
+    "collectives/*.parquet": (
+        "A row for each collective and rank of a script under a scheme, the first 200,000 of a trial. "
+        "`testbed trace timeline` draws them.",
+        COLLECTIVES,
     ),
     "transfers/*.parquet": (
         "A row for each transfer that was planned and began, by the moment at which it was to begin. Only kinds of "

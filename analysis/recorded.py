@@ -109,6 +109,18 @@ class Trial(TrialRecord):
 
         return None if self.stored is None else transfers.read(*self.stored)
 
+    @cached_property
+    def calls(self) -> pd.DataFrame | None:
+        """The collectives of a script's ranks, with the columns of :mod:`testbed.analysis.tables.collectives`; None of
+        other trials, and of those that an older version ran.
+
+        Raises:
+            OutputError: the table is damaged.
+        """
+        from testbed.analysis.tables import collectives
+
+        return None if self.stored is None else collectives.read(*self.stored)
+
     @property
     def job(self) -> str:
         """The name of a job that shared its network with others; empty for a trial that is no job of several."""

@@ -134,6 +134,19 @@ class Window(Part):
     marks = unread(int, "packets that the queue marked (ECN)", "packets")
 
 
+class Asked(Part):
+    """A row for each collective of each rank of a script, in the order in which they were asked for."""
+
+    rank = unread(int, "number of the rank")
+    kind = unread(int, "number of its kind, type and size among the `collectives` of the trial's JSON, from 0 on")
+    group = unread(int, "number of its group of ranks; 0 has all")
+    sequence = unread(int, "which of the group's collectives it is; of sends and receives, which of this rank's")
+    asked_s = unread(float, "when the script asked for it, from the trial's first start; below 0 in the set-up")
+    came_s = unread(float, "when its first chunk from another rank was there; empty if that is not seen")
+    done_s = unread(float, "when the rank had the result, with the last byte")
+    held_s = unread(float, "for how long it held the script, in the call and in waits; empty if that is not seen")
+
+
 class Transfer(Part):
     """A row for each transfer that was planned and began."""
 

@@ -84,6 +84,9 @@ class TrialRecord(Part):
     left_out: tuple[Text, ...] = optional(
         "which numbers of a script, told or printed, are not all there or not used, and why", default=()
     )
+    not_kept = unread(
+        list[Text], "which files that a program's ranks wrote are not in `outputs/`, and why", is_whole=True
+    )
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = optional(default=(), is_whole=True, blank=[])
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])

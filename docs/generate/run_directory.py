@@ -29,7 +29,11 @@ runs/mine-20261121-120000/
                    time in which bytes waited
   transfers/       of kinds that plan their transfers, a Parquet file for each trial:
                    a row for each transfer
+  collectives/     of scripts under a scheme, a Parquet file for each trial: a row for
+                   each collective and rank
   logs/            a log for each worker
+  outputs/         files that ranks of a program wrote and that its spec keeps, by
+                   trial and rank
   stop             asks the run to end before its next trial: `testbed watch` makes
                    it, the run removes it
   .lock            held by the run that writes here; only its owner can read it

@@ -93,6 +93,7 @@ class TrialError(TestbedError):
         at_s: when that ended, on ``time.monotonic``; None where the error is of the moment at which it is raised.
         signalled: whether a signal ended it.
         found: what hosts had found for it by then, as its record has it.
+        not_kept: what is to be told of files that a program's ranks wrote.
         by_perturb: whether it is because of what the spec does to the trial, so that it would fail again.
     """
 
@@ -101,6 +102,7 @@ class TrialError(TestbedError):
     at_s: float | None = None
     signalled: bool = False
     found: Sequence[Any] = ()
+    not_kept: Sequence[str] = ()
     by_perturb: bool = False
 
 

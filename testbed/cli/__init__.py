@@ -29,6 +29,7 @@ from testbed.cli import (
     schedule,
     specs,
     theory,
+    trace,
     usage,
     watch,
 )
@@ -87,7 +88,8 @@ app.command()(containers.image)
 app.command()(clean.clean)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 app.add_typer(hosts.app, name="hosts")
-for known in (*app.registered_commands, *hosts.app.registered_commands):
+app.add_typer(trace.app, name="trace")
+for known in (*app.registered_commands, *hosts.app.registered_commands, *trace.app.registered_commands):
     known.cls = usage.Command
 
 

@@ -168,7 +168,7 @@ def _copy(part: Path, out: Path, trial: str) -> None:
         OutputError: one is a link, or no regular file; or ``out`` cannot be written.
     """
     tables = [f"{folder}/{trial}.parquet" for folder in ("samples", *TABLES)]
-    for name in (f"trials/{trial}.json", *tables, *_logs(part, trial)):
+    for name in (f"trials/{trial}.json", *tables, *_of_processes(part, trial)):
         # A trial that failed, or a command, has no samples, some labs see no queues, and few kinds plan transfers.
         if not os.path.lexists(part / name):
             continue
@@ -180,7 +180,7 @@ def _copy(part: Path, out: Path, trial: str) -> None:
                 raise OutputError(f"{part / name}: {error}", fix="remove it from the part") from None
 
 
-def _logs(part: Path, trial: str) -> Iterator[str]:
-    """Yield the paths of all files in the folder of a trial's logs, relative to the part."""
-    for folder, _, files in os.walk(part / "logs" / trial):
+def _of_processes(part: Path, trial: str) -> Iterator[str]:
+    """Yield the paths of all files in the folders of a trial's logs and outputs, relative to the part."""
+    for folder, _, files in (*os.walk(part / "logs" / trial), *os.walk(part / "outputs" / trial)):
         yield from (str((Path(folder) / file).relative_to(part)) for file in sorted(files))

@@ -65,6 +65,9 @@ def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Fi
     start_s, end_s = window(job, seen, told)
     outcome.queues = queues.table(seen.queues, start_s, end_s)
     outcome.transfers = transfers.table(told.transfers, start_s)
+    if told.calls is not None:
+        moments = ("asked_s", "came_s", "done_s")
+        outcome.collectives = told.calls.assign(**{name: told.calls[name] - start_s for name in moments})
     if is_checked:
         check(job, seen, told, referee, files, outcome.record)
 

@@ -43,6 +43,7 @@ def execute(
             seen = place.run(trial, files, congestion_control, tick)
             outcome.lab, ran = seen.lab, seen.trial
             record |= {"found": list(ran.found)} if ran.found else {}
+            record |= {"not_kept": list(seen.not_kept)} if seen.not_kept else {}
             accounts = {job.name: account(ran, job, seen, referee, files) for job in ran.jobs}
             with told_by_processes():
                 outcome = joined(ran, accounts, seen)
@@ -57,6 +58,7 @@ def execute(
             place.close()
             blame_full_disk(trial, run_dir)
             record |= {"found": list(error.found)} if error.found else {}
+            record |= {"not_kept": list(error.not_kept)} if error.not_kept else {}
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)
     outcome.record = record | {"duration_s": round(time.monotonic() - began_s, 3)}

@@ -48,6 +48,7 @@ class Observed:
         queues: bytes that waited at egresses; None where the place cannot tell.
         began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
             circuits, and why those failed that did.
+        not_kept: what is to be told of files that a program's ranks wrote.
         is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
     """
 
@@ -72,6 +73,7 @@ class Observed:
     began: Mapping[str, Began] = field(default_factory=dict)
     dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)
+    not_kept: Sequence[str] = ()
     is_played: bool = False
 
     def of(self, kind: str, job: Job | None = None) -> Lines:

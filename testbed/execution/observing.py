@@ -69,7 +69,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     try:
         seen = _watched(trial, lab, files, feed, run, processes.instead)
     except TrialError as error:
-        error.found = trial.found
+        error.found, error.not_kept = trial.found, processes.kept()
         raise
     finally:
         if switching:
@@ -79,6 +79,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     seen.courses = {
         name: switched(course, seen.changes.get(name, ())) for name, course in processes.courses(seen.events).items()
     }
+    seen.not_kept = processes.kept()
     seen.began, seen.failed = starting.began, starting.failed
     if switching:
         seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s

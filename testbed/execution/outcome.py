@@ -20,6 +20,7 @@ class Outcome:
         samples: rows of each iteration; None if no process told of any.
         lab: the network as it was read back.
         queues: the queues at the egresses.
+        collectives: each collective of each rank of a script.
         transfers: transfers that were made, if its kind plans them.
         jobs: of jobs that share a network, the samples of each, by its name.
         error: the reason why it failed; None if it did not.
@@ -29,6 +30,7 @@ class Outcome:
     samples: pd.DataFrame | None = None
     lab: dict[str, Any] = field(default_factory=dict)
     queues: pd.DataFrame | None = None
+    collectives: pd.DataFrame | None = None
     transfers: pd.DataFrame | None = None
     jobs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     error: TrialError | None = None

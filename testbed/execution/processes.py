@@ -60,6 +60,14 @@ class Processes(Protocol):
     def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:
         """Return what the description of the lab says of them."""
 
+    def kept(self) -> list[str]:
+        """Keep what they wrote and what is to stay, once all have ended or the trial has failed; return what is to be
+        told of the rest.
+
+        Raises:
+            DiskFullError, OutputError: the run directory cannot be written.
+        """
+
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:
         """Return the course of each job, by its name: who died in it."""
 

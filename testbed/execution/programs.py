@@ -20,12 +20,12 @@ from testbed.control.conductor import Record
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import scripts, supervise
+from testbed.execution import outputs, scripts, supervise
 from testbed.execution.launched import left_out, rank_environment
 from testbed.execution.observed import Lines
 from testbed.execution.so_far import Tick
 from testbed.lab import homes
-from testbed.lab.base import Lab
+from testbed.lab.base import SHARED_VARIABLE, Lab
 from testbed.lab.programs import Launch, Program
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.spec.workload.launchers import Started, without_launcher
@@ -53,7 +53,7 @@ class Programs:
 
     def __init__(self, trial: Trial, lab: Lab, files: Files, congestion_control: str) -> None:
         """Write what ranks of a script are told, and the job files of processes of ours."""
-        self._trial, self.files = trial, files
+        self._trial, self._lab, self.files = trial, lab, files
         ranks = launches(trial, files)
         servers = scripts.write(trial, files, congestion_control) if trial.network.arm.scheme else []
         self.launches = [*servers, *ranks]
@@ -71,6 +71,10 @@ class Programs:
     def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:  # noqa: ARG002
         """Return nothing: the processes say nothing of where they train."""
         return {}
+
+    def kept(self) -> list[str]:
+        """Keep the outputs that the spec names."""
+        return outputs.keep(self._trial, self._lab, self.files)
 
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:  # noqa: ARG002
         """Return courses in which nobody died, or the trial would have failed."""
@@ -105,6 +109,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **started.environment,
             homes.VARIABLE: "1",
             **({"PYTHONPATH": str(lent)} if lent else {}),
+            SHARED_VARIABLE: str(files.shared),
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
         folder = str(trial.network.folder.resolve())

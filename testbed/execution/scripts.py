@@ -159,11 +159,13 @@ def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Tol
         return job, Told(pd.DataFrame()), {"moves": COMMAND, **_printed(trial, job, files)}
     account, record = _account(trial, job, seen, files)
     if account.samples is None:
-        return job, Told(pd.DataFrame(), failed=account.failed), {**record, "moves": COMMAND}
+        told = Told(pd.DataFrame(), failed=account.failed, calls=account.calls)
+        return job, told, {**record, "moves": COMMAND}
     job = _as_run(job, account, reading(trial).pace_s)
     setup_s = float(account.samples["start_s"].min()) - seen.lasted(job)[0]
     metrics = {**account.metrics, "setup_s": setup_s}
-    return job, Told(account.samples, metrics=metrics, failed=account.failed), {**record, "iterations": job.iterations}
+    told = Told(account.samples, metrics=metrics, failed=account.failed, calls=account.calls)
+    return job, told, {**record, "iterations": job.iterations}
 
 
 def _printed(trial: Trial, job: Job, files: Files) -> dict[str, Any]:

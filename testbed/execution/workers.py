@@ -64,6 +64,10 @@ class Workers:
         hello = [line for own in lines.values() for line in own if line["kind"] == "hello"]
         return {f"{name}s": Counter(line[name] for line in hello if line.get(name)) for name in ("device", "mover")}
 
+    def kept(self) -> list[str]:
+        """Return nothing: workers' files are read, and what they train is saved by ``checkpoint``."""
+        return []
+
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:
         """Return the course of each job, as the controllers that let jobs go on know it."""
         courses = {job.name: undisturbed(job) for job in self._trial.jobs}

@@ -31,7 +31,11 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
             with opened_folder(name, run) as folder:
                 remove(trial.id, folder)
                 os.mkdir(trial.id, 0o700, dir_fd=folder)  # nobody runs what a process may make of its log meanwhile
+        with suppress(FileNotFoundError), opened_folder("outputs", run) as folder:  # of an earlier attempt
+            remove(trial.id, folder)
         files.make(trial.topology)
+        if trial.spec.workload.program:
+            files.shared.mkdir(0o700)
     try:
         yield files
     finally:

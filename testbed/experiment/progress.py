@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -42,14 +42,18 @@ def sentence(record: Mapping[str, Any]) -> str:
         return "\n".join([*lines, whole + in_short([numbers_of(record["fidelity"])]) + _before(record)])
     if record["status"] == "failed":
         first, *rest = str(record["error"]).splitlines()
-        return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
+        return "\n".join([f"{record['id']}: FAILED: {first}", *rest]) + _noted(record.get("not_kept") or ())
     found = record["metrics"]
     if not has_iterations(record):
         line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)
-    noted = "".join(f"\n    noted: {one}" for one in record.get("left_out") or ())
-    return line + _verdict(record["fidelity"]) + _before(record) + noted
+    noted = [*(record.get("left_out") or ()), *(record.get("not_kept") or ())]
+    return line + _verdict(record["fidelity"]) + _before(record) + _noted(noted)
+
+
+def _noted(lines: Iterable[str]) -> str:
+    return "".join(f"\n    noted: {one}" for one in lines)
 
 
 def _verdict(judged: Mapping[str, Any]) -> str:

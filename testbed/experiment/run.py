@@ -25,6 +25,7 @@ from testbed.lab.choice import opener
 from testbed.lab.place import Opening
 from testbed.run_directory import stored
 from testbed.run_directory.directory import RunDirectory
+from testbed.run_directory.layout import TABLES
 from testbed.spec import Source
 from testbed.trial.model import Trial
 from testbed.workloads.kinds import kinds
@@ -285,8 +286,8 @@ class Experiment:
             self.directory.save_samples(trial.id, outcome.samples)
         for name, samples in outcome.jobs.items():
             self.directory.save_samples(id_of(trial.id, name), samples)
-        for folder, table in (("queues", outcome.queues), ("transfers", outcome.transfers)):
-            if table is not None:
+        for folder in TABLES:
+            if (table := getattr(outcome, folder)) is not None:
                 self.directory.save_table_of(trial.id, folder, table)
 
     def check_wanted(self) -> None:

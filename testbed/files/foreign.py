@@ -17,7 +17,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from testbed.base.bounded_json import parse_json
 
@@ -26,9 +26,24 @@ LARGEST_BYTES = 16 * 2**20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+MOST_LISTED = 20_000
+"""Files and folders at most that are looked at below a folder, in a tenth of a second."""
+DEEPEST = 32
+"""Folders within each other at most that are looked into."""
+LONGEST_PATH = (DEEPEST + 1) * 256
+"""The most characters of a name below a folder."""
+COMPILED = "__pycache__"
+
 
 class UnfitError(ValueError):
     """A file that is not read, or is no JSON that we take; the text says why and follows the file's name."""
+
+
+class Listing(NamedTuple):
+    """Names and sizes of files below a folder, and whether there was no more to look at than the bounds allow."""
+
+    files: tuple[tuple[str, int], ...]
+    is_whole: bool
 
 
 def reason(error: OSError | ValueError) -> str:
@@ -103,6 +118,56 @@ def copy(path: Path, to: Path, below: Path) -> None:
     """
     with opened(path, below) as source, to.open("xb") as target:
         shutil.copyfileobj(source, target)
+
+
+def listed(below: Path, since_ns: int = 0) -> Listing:
+    """List the regular files below a folder that is not trusted, but for what Python has compiled.
+
+    Args:
+        since_ns: leave out files that nobody has changed since then, by the system's clock (ns).
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
+    left, found, looked = [Path()], list[tuple[str, int]](), 0
+    while left:
+        inside = left.pop()
+        if len(inside.parts) > DEEPEST:
+            return Listing(tuple(found), is_whole=False)
+        try:
+            descriptor = _open_below(below, inside) if inside.parts else os.open(below, _FOLDER & ~os.O_NOFOLLOW)
+        except (OSError, UnfitError):
+            if not inside.parts:
+                raise
+            continue  # it is gone, or no folder any more
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    looked += 1
+                    if looked > MOST_LISTED:
+                        return Listing(tuple(found), is_whole=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        left += [inside / entry.name] * (entry.name != COMPILED)
+                    elif entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_ctime_ns >= since_ns:
+                            found.append((str(inside / entry.name), status.st_size))
+        except OSError:
+            continue  # somebody removes what is listed
+        finally:
+            os.close(descriptor)
+    return Listing(tuple(sorted(found)), is_whole=True)
+
+
+def read_piece(below: Path, name: str, offset: int, most_bytes: int) -> bytes:
+    """Read up to ``most_bytes`` of a file that :func:`listed` names, from ``offset`` on.
+
+    Raises:
+        UnfitError, OSError: as :func:`opened`.
+    """
+    with opened(below / name, below) as file:
+        file.seek(offset)
+        return file.read(most_bytes)
 
 
 def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
+from testbed.files.foreign import Listing
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from testbed.topologies.model import Topology
@@ -53,6 +54,12 @@ PREFERRED_CONTROLS = ("reno", "cubic")
 """The TCP congestion controls that workers take, the best first, where a spec names none. They react to losses, and
 every kernel has them. Reno first: flows that share a short link for only 0.2 s end up with more equal windows under it,
 so a GST scatters less (PS on star(9) up to 1.05 of theory with cubic, 1.01 with reno)."""
+SHARED = "+shared"
+"""Folder of a trial's files that all its nodes may write to; no node's folder has a ``+`` in its name."""
+SHARED_VARIABLE = "TESTBED_SHARED"
+"""Variable of programs with its path; machines share no folder, and their programs have no such variable."""
+PIECE_BYTES = 2**20
+"""The most bytes that are read of a file at once."""
 LONGEST_DELAY_S = 10.0
 """The longest delay that a link may have: far beyond a round trip to a satellite (0.6 s); a longer one was mistyped."""
 
@@ -244,11 +251,26 @@ class Lab(Protocol):
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         """Let processes on the nodes, from the next :meth:`up` on, read what is in ``work`` and ``reads``. All those on
-        the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory. They see
-        these folders under the same paths.
+        the node NAME may write below ``work / NAME``, and below ``work / SHARED`` where the nodes are on one machine,
+        if these are there, and nowhere else of a run directory. They see these folders under the same paths.
 
         Raises:
             SpecError: this place cannot show such folders to them.
+        """
+
+    def written(self, node: int, folder: Path) -> Listing:
+        """List what programs have written below ``folder``, one of those that they read, while the network is up: of
+        their node alone where nodes have copies, and else what was changed since the last one was launched there.
+
+        Raises:
+            LabError: it cannot be read, or the lab has ended.
+        """
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        """Read up to :data:`PIECE_BYTES` of a file that :meth:`written` lists, from ``offset`` on. No link is followed.
+
+        Raises:
+            LabError: as :meth:`written`.
         """
 
     def tell(self, path: Path, said: Mapping[str, Any]) -> None:

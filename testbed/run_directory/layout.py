@@ -15,7 +15,7 @@ LOCK = ".lock"
 directory is ours, so that a run that was killed before it had made one whole can be started anew."""
 MADE = "resolved.json"
 """File that is written last when a directory is made."""
-TABLES = ("queues", "transfers")
+TABLES = ("queues", "transfers", "collectives")
 """Folders with tables of trials, besides samples: not every trial has them."""
 FOLDERS = ("trials", "samples", *TABLES, "logs")
 RUNS = Path("runs")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.base.process_names import file_name
+from testbed.lab.base import SHARED
 from testbed.topologies.model import Topology
 from testbed.workloads.failover import SAMPLES
 
@@ -53,6 +54,16 @@ class Files:
         for node in topology.nodes:
             if node.kind != "panel":
                 self.own(node.name).mkdir(0o700)
+
+    @property
+    def shared(self) -> Path:
+        """Return the folder that all ranks of a program may write to, in labs of one machine."""
+        return self.work / SHARED
+
+    @property
+    def outputs(self) -> Path:
+        """Return the folder of what a program's ranks wrote and what stays."""
+        return self.logs.parent.with_name("outputs") / self.logs.name
 
     def job(self, process: str) -> Path:
         return self.work / f"{file_name(process)}{f'.{self.stage}' if self.stage else ''}.json"

@@ -52,6 +52,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     """Gather what the spec says of this trial, what each worker does, and the files that it names."""
     spec, arm = trial.spec, trial.network.arm
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
+    settings["workload"].pop("outputs", None)  # kept or not, a result is the same
     settings["arm"] = [arm.topology, arm.scheme]
     if not arm.schemes:
         for key in spec.workload.of_schemes:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.files import foreign
+from testbed.files.foreign import Listing
+from testbed.lab.base import PIECE_BYTES, Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.on_nodes.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
@@ -108,6 +110,15 @@ class FakeLab:
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         """Programs here see the machine's files as they are."""
+
+    def written(self, node: int, folder: Path) -> Listing:
+        """List all that is in the folder: programs here have no copies."""
+        del node
+        return foreign.listed(folder)
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        del node
+        return foreign.read_piece(folder, name, offset, PIECE_BYTES)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._note("up", (topology, settings, list(pairs)))

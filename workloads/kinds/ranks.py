@@ -158,6 +158,7 @@ class Account:
             :mod:`testbed.analysis.dictionary` defines.
         failed: collectives that failed on any rank.
         sums: how many sums of gradients each rank got in all; of the rank that got fewest.
+        calls: a row for each collective of each rank (:class:`testbed.analysis.record.tables.Asked`).
     """
 
     samples: pd.DataFrame | None
@@ -169,3 +170,4 @@ class Account:
     collectives: Sequence[Mapping[str, Any]]
     failed: Sequence[Failed] = ()
     sums: int = 0
+    calls: pd.DataFrame | None = None

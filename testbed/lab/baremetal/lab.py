@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.base.errors import HostError, LabError
+from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import answers, shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.attached import Attached, Losses
@@ -83,6 +84,14 @@ class BaremetalLab:
         """Keep the folder of the trial's files: each host has a folder of its own, and what is written there is brought
         here."""
         self._work = work.absolute()
+
+    def written(self, node: int, folder: Path) -> Listing:
+        found = self._up().connections[node].ask(HostRequests.written(str(folder)))
+        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        piece = self._up().connections[node].ask(HostRequests.read_written(str(folder), name, offset))
+        return bytes(piece["data"])
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from testbed.base.errors import LabError
@@ -60,6 +60,27 @@ class Container:
         """PIDs of those of some programs that a signal has stopped."""
         found = self._ask(Inside.stopped(list(pids)))
         return [self._number(pid) for pid in (found if isinstance(found, list) else [found])]
+
+    def namespaces(self, *kinds: str) -> list[int]:
+        """Open namespaces of the container, such as ``mnt``; the caller closes them.
+
+        Raises:
+            LabError: its first process is not to be seen from here, or has ended.
+        """
+        try:
+            process = os.open(f"/proc/{self.pid}/ns", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            raise self.ended() from None
+        with ExitStack() as undo:
+            undo.callback(os.close, process)
+            found = [os.open(kind, os.O_RDONLY | os.O_CLOEXEC, dir_fd=process) for kind in ("net", *kinds)]
+            network = found.pop(0)
+            undo.callback(os.close, network)
+            if not os.path.sameopenfile(network, self.namespace):  # another process has the number now
+                for fd in found:
+                    os.close(fd)
+                raise self.ended()
+        return found
 
     def ended(self) -> LabError:
         """Error to raise when the container has ended."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.lab.base import SHARED
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
 from testbed.lab.docker.daemon import NO_HEALTHCHECK, labels
@@ -74,7 +75,7 @@ class ContainerSettings:
 
     def _mounts(self, name: str, socket: str) -> list[Mount]:
         """Mounts of a container: it sees files under the paths that they have here, and can write to its own folder of
-        the trial only. Docker mounts a folder that is within another after that.
+        the trial, and to the one that all share, only. Docker mounts a folder that is within another after that.
 
         Docker before 25 makes a folder read-only, but not what is mounted below it. So each such mount is named, too.
         """
@@ -84,7 +85,7 @@ class ContainerSettings:
         work = [self.work] if self.work else []
         reads = {*image.outermost([*system, *self.reads]), *work}
         reads |= {inner for folder in reads for inner in mounted_below(folder)}
-        own = [folder / name for folder in work if (folder / name).is_dir()]
+        own = [folder / inner for folder in work for inner in (name, SHARED) if (folder / inner).is_dir()]
         return [
             Mount(CONTROL, socket, type="bind", read_only=True),
             *(Mount(str(one), str(one), type="bind", read_only=True) for one in sorted(reads)),

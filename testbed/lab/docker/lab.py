@@ -12,6 +12,7 @@ started, or whose first process somebody had stopped: ``testbed clean`` finds it
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import sys
@@ -26,8 +27,10 @@ from typing import Any, TypeVar
 
 from testbed.base.errors import LabError, PrivilegeError
 from testbed.base.python import module_command
-from testbed.lab.base import LinkSettings
-from testbed.lab.docker import image
+from testbed.files import foreign
+from testbed.files.foreign import Listing
+from testbed.lab.base import PIECE_BYTES, LinkSettings
+from testbed.lab.docker import copies, image
 from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import ContainerSettings, confinement
 from testbed.lab.docker.daemon import Daemon, container_name, labels
@@ -83,6 +86,8 @@ class DockerLab(NetnsLab):
         self._reads: tuple[Path, ...] = ()
         self._listener: Listener | None = None
         self._hosts: dict[int, Container] = {}
+        self._copies: dict[int, tuple[int, ...]] = {}
+        """By host, open folders of what is written into the copies of what it reads."""
         self._workers: dict[str, _Worker] = {}
         super().__init__(every_address=every_address)
 
@@ -119,10 +124,24 @@ class DockerLab(NetnsLab):
             for first in range(0, len(hosts), MOST_FILES):
                 some = [node.index for node in hosts[first : first + MOST_FILES]]
                 self._sandbox.ask(Sandbox.lend(some, [self._hosts[index].namespace for index in some]))
+            if self._reads:
+                self._copies = dict(zip(self._hosts, copies.mounted([*self._hosts.values()], self._reads), strict=True))
             return super()._build(plan)
         except BaseException:
             self._remove()
             raise
+
+    def written(self, node: int, folder: Path) -> Listing:
+        return foreign.listed(self._layer(node, folder))
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        try:
+            return foreign.read_piece(self._layer(node, folder), name, offset, PIECE_BYTES)
+        except (OSError, foreign.UnfitError) as error:
+            raise LabError(f"{name}: {foreign.reason(error)}") from None
+
+    def _layer(self, node: int, folder: Path) -> Path:
+        return Path(f"/proc/self/fd/{self._copies[node][self._reads.index(folder.absolute())]}")
 
     def _start_containers(self, names: Sequence[str], hosts_file: str) -> dict[str, Container]:
         """
@@ -288,6 +307,9 @@ class DockerLab(NetnsLab):
         if self._listener is None:
             return
         listener, hosts = self._listener, list(self._hosts.values())
+        for fd in [fd for written in self._copies.values() for fd in written]:
+            os.close(fd)
+        self._copies = {}
         self._listener, self._hosts, self._workers = None, {}, {}
         for_all(Container.close, hosts)
         listener.close()

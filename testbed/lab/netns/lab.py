@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from testbed.base.errors import LabError, SpecError
 from testbed.base.python import module_command
+from testbed.files.foreign import Listing
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.network.blueprint import (
@@ -81,6 +82,7 @@ class NetnsLab:
         self._sought: dict[str, int] | None = None
         """What :attr:`_inner` was when processes were last looked up, at :attr:`_sought_s`."""
         self._sought_s = 0.0
+        self._reads: tuple[Path, ...] = ()
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         self._sandbox = SandboxProcess()
@@ -90,6 +92,13 @@ class NetnsLab:
         if Path("/") in shared:
             raise SpecError("workers cannot have the folder /", fix="put the spec, and --out, into a folder")
         self._sandbox.ask(Sandbox.share(str(shared[0]), list(map(str, shared[1:]))))
+        self._reads = tuple(shared[1:])
+
+    def written(self, node: int, folder: Path) -> Listing:
+        return self._sandbox.ask(Sandbox.written(node, self._reads.index(folder.absolute())))
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        return self._sandbox.ask(Sandbox.read_written(node, self._reads.index(folder.absolute()), name, offset))
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)

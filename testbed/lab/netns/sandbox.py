@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import LabError, TestbedError
-from testbed.lab.base import Impairment, LinkChange, LinkSettings
+from testbed.files import foreign
+from testbed.files.foreign import Listing
+from testbed.lab.base import PIECE_BYTES, SHARED, Impairment, LinkChange, LinkSettings
 from testbed.lab.measurements import Counters, Queues, Reading, Traffic
 from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.kernel_interface import capabilities, sysctls
@@ -112,8 +114,26 @@ class Sandbox:
     @request
     def share(self, work: str, copies: Sequence[str]) -> None:
         """Let workers, from the next :meth:`up` on, read what is in ``work``, write to the folder there that has their
-        node's name, and have copies on write of the others."""
+        node's name and to the one that all share, and have copies on write of the others."""
         self._work, self._copies = Path(work), tuple(map(Path, copies))
+
+    @request
+    def written(self, node: int, copy: int) -> Listing:
+        """List what programs on a node wrote into the copy of that number."""
+        return foreign.listed(self._layer(node, copy))
+
+    @request
+    def read_written(self, node: int, copy: int, name: str, offset: int) -> bytes:
+        """Read a piece of such a file."""
+        try:
+            return foreign.read_piece(self._layer(node, copy), name, offset, PIECE_BYTES)
+        except (OSError, foreign.UnfitError) as error:
+            raise LabError(f"{name}: {foreign.reason(error)}") from None
+
+    def _layer(self, node: int, copy: int) -> Path:
+        if node not in self._enclosures:
+            raise LabError("its processes were ended, and what they wrote is gone with them")
+        return Path(f"/proc/self/fd/{self._enclosures[node].written[copy]}")
 
     @request
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
@@ -457,9 +477,9 @@ class Sandbox:
 
     def _begun_enclosure(self, place: Place) -> Enclosure:
         assert place.namespace is not None
-        own = None if self._work is None else self._work / place.name
-        own = own if own is not None and own.is_dir() else None
-        view = View(self._work, own, self._copies, self._services, agent=bool(self._hosts))
+        own = () if self._work is None else (self._work / place.name, self._work / SHARED)
+        writable = tuple(folder for folder in own if folder.is_dir())
+        view = View(self._work, writable, self._copies, self._services, agent=bool(self._hosts))
         return Enclosure(place.name, place.namespace, view)
 
     def _place(self, node: int) -> Place:

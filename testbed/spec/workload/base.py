@@ -28,11 +28,12 @@ Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 @dataclass(frozen=True)
 class Program:
-    """A program that every host runs in place of our worker: words, and the files that its result depends on (None: all
-    Python in the spec's directory)."""
+    """A program that every host runs in place of our worker: words, the files that its result depends on (None: all
+    Python in the spec's directory), and those that it writes and that are kept."""
 
     words: tuple[str, ...]
     inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] = ()
     python: str | None = None
     """The Python of its ranks; None for the one that testbed runs with."""
 

@@ -77,6 +77,25 @@ def _name(value: str) -> str:
 Metric = Annotated[str, AfterValidator(_name)]
 
 
+def _some(value: object) -> object:
+    if value == []:
+        raise refuse("an empty list names no files", "write outputs: [checkpoints/], or leave it out")
+    return listed(value)
+
+
+def _below(value: str) -> str:
+    """Check the name or the pattern of files below the directory that a command starts in."""
+    fix = "name files below it, such as checkpoints/ or 'traces/*.json'"
+    if value.startswith("/") or ".." in value.split("/"):
+        raise refuse(f"{value!r:.200} is not below the directory that the command starts in", fix)
+    if not value.strip("./"):
+        raise refuse(f"{value!r:.200} names no file", fix)
+    return value
+
+
+Output = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_below)]
+
+
 class Command(Workload):
     """A script of yours runs on each host as one rank, as torchrun would start it. In an arm without a scheme it
     synchronises by itself. In an arm with a scheme, its collectives (``torch.distributed``) go along the scheme's
@@ -102,6 +121,12 @@ class Command(Workload):
     )
     """Files in the spec's directory on which the result depends, as names or patterns. ``--resume`` refuses to go on if
     one was changed. The default is all Python files there. Scripts that the command names always count."""
+    outputs: Annotated[list[Output], BeforeValidator(_some)] | None = Field(
+        None, max_length=MOST_INPUTS, examples=["[checkpoints/, 'traces/*.json']"]
+    )
+    """Files that ranks write below the directory that they start in, or into the folder ``TESTBED_SHARED``, and that
+    are kept in the run directory, in ``outputs/``, by trial and rank: names, folders or patterns. Of each rank, and of
+    the folder that they share, 1 GiB is kept at most. No link is followed. By default nothing is kept."""
     warmup: Whole = Field(1, ge=0)
     """Of arms with a scheme: the number of iterations at the beginning that medians leave out. JCT includes them."""
     chunk_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, alias="chunk", examples=["128 KiB"])
@@ -125,7 +150,7 @@ class Command(Workload):
     @property
     def program(self) -> Program:
         inputs = None if self.inputs is None else tuple(self.inputs)
-        return Program(tuple(self.command), inputs, self.python)
+        return Program(tuple(self.command), inputs, tuple(self.outputs or ()), self.python)
 
     @property
     def reading(self) -> Reading:

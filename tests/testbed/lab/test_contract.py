@@ -17,7 +17,7 @@ import pytest
 
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError, SpecError
 from testbed.base.process_names import file_name
-from testbed.lab.base import Lab, LinkChange, LinkSettings
+from testbed.lab.base import PIECE_BYTES, SHARED, Lab, LinkChange, LinkSettings
 from testbed.lab.choice import opener
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.measurements import Burst, Way
@@ -126,6 +126,34 @@ def test_it_tells_what_each_link_carries_or_that_it_cannot(lab: Lab) -> None:
         assert sorted(passed.directed_link for each in one for passed in each.links) == list(range(6))
         assert not any(each.streams for each in one)
     assert all(before.at_s < after.at_s for before, after in zip(*found, strict=True))
+
+
+def test_what_programs_write_can_be_read_and_no_link_is_followed(real: Lab, tmp_path: Path) -> None:
+    """Each host writes into a copy of its own, and all write into the folder that they share."""
+    spec, work = tmp_path / "spec", tmp_path / "work"
+    for folder in (spec / "old", work / "h0", work / "h1", work / SHARED):
+        folder.mkdir(parents=True)
+    (spec / "old" / "file").write_text("was there")
+    real.share(work, [spec])
+    topology = up(real)
+    script = (
+        "mkdir new __pycache__ && printf $(hostname) > new/a && head -c 3000000 /dev/zero > big && mkfifo p"
+        " && ln -s /etc/passwd new/l && : > __pycache__/x.pyc && ln -s /etc linked"
+        f" && echo $(hostname) >> {work / SHARED / 'names'}"
+    )
+    real.launch([Launch(f"h{i}", i, "", str(tmp_path / f"{i}.log"), shell(script, spec)) for i in range(2)])
+    assert [one.status for one in ended(real, 2)] == [0, 0], (tmp_path / "0.log").read_text()
+    for node in range(2):
+        listing = real.written(node, spec)
+        assert (listing.files, listing.is_whole) == ((("big", 3_000_000), ("new/a", 2)), True)
+        assert real.read_written(node, spec, "new/a", 0) == topology.nodes[node].name.encode()
+        assert len(real.read_written(node, spec, "big", 0)) == PIECE_BYTES
+        assert len(real.read_written(node, spec, "big", 2 * PIECE_BYTES)) == 3_000_000 - 2 * PIECE_BYTES
+        for name in ("new/l", "linked/passwd", "p", "../work/h0", "missing"):
+            with pytest.raises(LabError):
+                real.read_written(node, spec, name, 0)
+    assert sorted((work / SHARED / "names").read_text().split()) == ["h0", "h1"]
+    assert [path.name for path in spec.iterdir()] == ["old"]
 
 
 def test_processes_read_what_they_are_told(lab: Lab, tmp_path: Path) -> None:

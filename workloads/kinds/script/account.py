@@ -52,7 +52,7 @@ def account(
     table, failed = collectives(plan, topology, ranks, shaper), [one for rows in ranks for one in rows.failed]
     sums = min(_summed(rows, len(ranks), by_gloo=by_gloo) for rows in ranks)
     if count == 0:
-        return Account(None, 0, 0, 0, None, {}, table, failed, sums)
+        return Account(None, 0, 0, 0, None, {}, table, failed, sums, calls_of(ranks, table))
     samples = _samples(plan, ranks, found)
     warmup = min(warmup, count - 1)
     last = found[0][-1]
@@ -67,6 +67,7 @@ def account(
         collectives=table,
         failed=failed,
         sums=sums,
+        calls=calls_of(ranks, table),
     )
 
 
@@ -300,6 +301,30 @@ def collectives(
         {**_row(key, each), "least_s": _least_s(key, unit, shaper) if key[-1] == world else None}
         for key, each in groups.items()
     ]
+
+
+MOST_CALLS = 200_000
+"""The most rows of the table of collectives, of all ranks together: later ones are left out."""
+
+
+def calls_of(ranks: Sequence[RankRows], table: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Make a row for each collective of each rank, in the order in which they were asked for; ``kind`` is the number of
+    the row of ``table`` that it counts in."""
+    kinds = {tuple(row[name] for name in ("op", "dtype", "bytes", "by", "ranks")): i for i, row in enumerate(table)}
+    rows = [
+        {
+            "rank": rows.rank,
+            "kind": kinds[call.op, call.dtype, call.nbytes, call.by, call.ranks],
+            "group": call.group,
+            "sequence": call.sequence,
+            **{name: getattr(call, name) for name in ("asked_s", "came_s", "done_s", "held_s")},
+        }
+        for rows in ranks
+        for call in rows.calls
+    ]
+    columns = ("rank", "kind", "group", "sequence", "asked_s", "came_s", "done_s", "held_s")
+    found = pd.DataFrame(rows, columns=columns).astype({name: float for name in columns if name.endswith("_s")})
+    return found.sort_values(["asked_s", "rank"], ignore_index=True).head(MOST_CALLS)
 
 
 _Alike = tuple[str, str, int, str, int]

@@ -16,6 +16,8 @@ from typing_extensions import TypedDict
 from testbed.base.errors import HostError
 from testbed.base.printable import printable
 from testbed.base.process_names import LONGEST, PATTERN
+from testbed.files.foreign import LONGEST_PATH, MOST_LISTED
+from testbed.lab.base import PIECE_BYTES
 
 FIX = "see what prints on standard output there (the user's start-up files), and who else is root there"
 LONGEST_TEXT = 2000
@@ -163,6 +165,22 @@ class Metered(TypedDict):
 
 
 Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
+FileName = Annotated[str, Field(max_length=LONGEST_PATH)]
+
+
+class Written(TypedDict):
+    """Files below a folder with their sizes, as :class:`testbed.files.foreign.Listing`."""
+
+    files: Annotated[list[tuple[FileName, Bytes]], Field(max_length=MOST_LISTED)]
+    is_whole: bool
+
+
+class Piece(TypedDict):
+    """A piece of such a file."""
+
+    data: Annotated[Base64Bytes, Field(max_length=PIECE_BYTES)]
+
+
 Count = tuple[Whole, Whole, Whole]
 RESULTS: dict[str, Any] = {
     "hello": Hello,
@@ -180,6 +198,8 @@ RESULTS: dict[str, Any] = {
     "traffic": Metered,
     "undo": bool,
     "echo": list[Annotated[int, Field(ge=1, lt=2**16)]],
+    "written": Written,
+    "read_written": Piece,
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
 """Types of results by request; other requests have no result."""

@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.base.process_names import check_name
+from testbed.files import foreign
 from testbed.lab.baremetal.nics import readback, shaper, undoing
 from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
 from testbed.lab.baremetal.on_hosts import pings
@@ -26,12 +28,16 @@ from testbed.lab.baremetal.on_hosts.meter import HostMeter
 from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
 from testbed.lab.baremetal.on_hosts.processes import Processes, program
 from testbed.lab.baremetal.on_hosts.rights import as_root, run_as_user
+from testbed.lab.base import PIECE_BYTES, SHARED_VARIABLE
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.readings.listening import listen
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits
 
+NOT_SHARED = f"testbed: {SHARED_VARIABLE} is not set: machines share no folder"
+CLOCK_STEP_NS = 20_000_000
+"""By how much (ns) the time of a file may be behind the clock: a few of the kernel's ticks."""
 EXTEND_S = 10.0
 """Seconds after which the deadline of the undo is put off again while the controller is heard."""
 ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -53,6 +59,7 @@ class HostRequests:
         self._changed: dict[tuple[str, bool], Any] = {}
         self._meter: HostMeter | None = None
         self._extended_s = 0.0
+        self._launched_ns = 0
         self._body: Callable[[Launch], int] | None = None
         self.leaving = False
         """Whether the agent is to go."""
@@ -109,12 +116,34 @@ class HostRequests:
         """Start a worker, or the program that runs in its place; what it writes is told."""
         check_name(process)
         if words:
-            body: Callable[[], int] = program(words, environment or {}, folder or str(self._processes.work))
+            place = folder or str(self._processes.work)
+            body: Callable[[], int] = program(words, environment or {}, place, NOT_SHARED)
+            self._launched_ns = time.time_ns() - CLOCK_STEP_NS
         else:
             assert self._body is not None  # prepared before
             body = partial(self._body, Launch(process, 0, str(self._processes.below(job)), ""))
         followed = [one for one in (samples, log) if one is not None]
         self._processes.worker(body, log, process, followed, outputs)
+
+    @request
+    def written(self, folder: str) -> dict[str, Any]:
+        """List what was changed below a folder since the last program was launched. A name that is not UTF-8 is left
+        out, as JSON has none."""
+        try:
+            found = foreign.listed(Path(folder), self._launched_ns)
+        except OSError as error:
+            raise HostError(f"{folder}: {foreign.reason(error)}", fix="see what became of it") from None
+        files = [one for one in found.files if one[0].isprintable()]
+        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
+
+    @request
+    def read_written(self, folder: str, name: str, offset: int) -> dict[str, Any]:
+        """Read a piece of such a file (:class:`testbed.lab.baremetal.controller.answers.Piece`)."""
+        try:
+            data = foreign.read_piece(Path(folder), name, offset, PIECE_BYTES)
+        except (OSError, foreign.UnfitError) as error:
+            raise HostError(f"{name}: {foreign.reason(error)}", fix="see who changes it") from None
+        return {"data": base64.b64encode(data).decode()}
 
     @request
     def start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:

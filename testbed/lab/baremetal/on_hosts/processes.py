@@ -240,8 +240,10 @@ def _orphans() -> list[int]:
     return found
 
 
-def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Callable[[], NoReturn]:
-    """Make a function that replaces its process by that program.
+def program(
+    words: Sequence[str], environment: Mapping[str, str], folder: str, note: str = ""
+) -> Callable[[], NoReturn]:
+    """Make a function that replaces its process by that program; its output begins with ``note``.
 
     Raises:
         HostError: the folder is not there.
@@ -253,6 +255,8 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
         os.chdir(folder)
         os.environ.update(environment)
         homes.settle(os.environ)
+        if note:
+            print(note, flush=True)
         try:
             os.execvp(words[0], list(words))
         except OSError as error:

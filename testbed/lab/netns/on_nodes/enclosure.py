@@ -4,12 +4,13 @@ Problem: a worker runs whatever a spec names, in a lab that root may have made. 
 files, disks, kernel settings and interfaces, and end other nodes' workers. Chosen: each node on which workers run has a
 first process, in namespaces of its own (mounts, processes, IPC, host name), which workers join. There
 
-- every file is read-only, but for the folder that is the worker's own;
+- every file is read-only, but for the folder that is the worker's own, and one that all nodes of a program share;
 - /tmp, /var/tmp, /run and /dev/shm are the node's own and empty; sockets elsewhere, on which services of the machine
   listened when the lab began, are hidden;
 - /dev has no disks, /sys shows the node's own interfaces, and /proc the node's own processes; of ``/proc/sys`` only
   ``net`` can be written;
-- folders that a command may change are copied on write: what it writes there is gone with the lab.
+- folders that a command may change are copied on write: what it writes there is gone with the lab, and can be read
+  before (:attr:`Enclosure.written`).
 
 A worker keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
 has no keys of the user's (:mod:`testbed.lab.netns.on_nodes.keys`). It can still read what the user who runs the lab can
@@ -59,6 +60,7 @@ AGENT = "/run/testbed-agent"
 """Path of the socket through which programs start others on other hosts, in trials that need one."""
 SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
 READY = b"+"
+MOST_COPIES = 8
 MOST_SAID_BYTES = 4096
 FURNISH_S = 10.0
 """Seconds that making an enclosure may take. It takes milliseconds, unless a file system does not answer."""
@@ -70,14 +72,14 @@ class View:
 
     Attributes:
         work: the folder that they may read.
-        own: the folder in it that they may write to, if there is one.
+        writable: the folders in it that they may write to.
         copies: folders of which they get copies on write.
         hidden: sockets of the machine's services, which a read-only file system would let them connect to.
         agent: whether they may start programs on other hosts.
     """
 
     work: Path | None = None
-    own: Path | None = None
+    writable: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     agent: bool = False
@@ -94,6 +96,8 @@ class Enclosure:
     """Socket that brings the calls of its programs (:func:`testbed.lab.netns.on_nodes.calls.take`), if the view lets
     them call."""
     _root: int | None = None
+    written: tuple[int, ...] = ()
+    """Open folders of what its programs wrote into the view's copies, in their order."""
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
         """
@@ -121,7 +125,7 @@ class Enclosure:
         Raises:
             LabError: the kernel refuses something, which is named, or it takes too long.
         """
-        _await(self._name, self._said)
+        self.written = _await(self._name, self._said)
         self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         if self._calls:
             self.line = self._said
@@ -170,21 +174,22 @@ class Enclosure:
 
     def close(self) -> None:
         """Let go of what is needed to enter."""
-        for fd in (self._outside, self._there, self._root):
+        for fd in (self._outside, self._there, self._root, *self.written):
             if fd is not None:
                 os.close(fd)
         self._said.close()
 
 
-def _await(name: str, line: socket.socket) -> None:
-    """Wait until a first process has made all that the others see.
+def _await(name: str, line: socket.socket) -> tuple[int, ...]:
+    """Wait until a first process has made all that the others see; return the open folders that it sends.
 
     Raises:
         LabError: it could not, or takes too long.
     """
     line.settimeout(FURNISH_S)
+    folders: list[int] = []
     try:
-        said = line.recv(MOST_SAID_BYTES)
+        said, folders, _, _ = socket.recv_fds(line, MOST_SAID_BYTES, MOST_COPIES, socket.MSG_CMSG_CLOEXEC)
     except TimeoutError:
         said = f"it took longer than {FURNISH_S:g} s".encode()
     if said != READY:
@@ -193,6 +198,7 @@ def _await(name: str, line: socket.socket) -> None:
             fix="see what testbed doctor says of enclosures",
         )
     line.setblocking(False)
+    return tuple(folders)
 
 
 def _first_process(name: str, namespace: int, view: View, line: socket.socket) -> NoReturn:
@@ -204,11 +210,13 @@ def _first_process(name: str, namespace: int, view: View, line: socket.socket) -
         kernel.setns(namespace, kernel.CLONE_NEWNET)
         kernel.unshare(NAMESPACES)
         kernel.sethostname(name)
-        furnish(view)
+        written = furnish(view)
         keys.hide()  # whether the kernel can; it must for all workers
         calls = [_listen()] if view.agent else []
-        _close_all_but({line.fileno(), *(one.fileno() for one in calls)})
-        line.send(READY)
+        _close_all_but({line.fileno(), *written, *(one.fileno() for one in calls)})
+        socket.send_fds(line, [READY], written)
+        for fd in written:
+            os.close(fd)
     except BaseException as error:
         with suppress(OSError):
             line.send(f"{error!s:.1000}".encode())
@@ -241,12 +249,12 @@ def _close_all_but(kept: Collection[int]) -> None:
         first = fd + 1
 
 
-def furnish(view: View) -> None:
-    """Change the calling process's mount namespace to what a worker sees. Raises OSError, which names what was
-    refused."""
+def furnish(view: View) -> list[int]:
+    """Change the calling process's mount namespace to what a worker sees; return the open folders of what is written
+    into the copies. Raises OSError, which names what was refused."""
     emptied = _emptied()
     shown = Held(_needed_in(emptied))
-    work = Held([one for one in (view.work, view.own) if one is not None])
+    work = Held([*([] if view.work is None else [view.work]), *view.writable])
     copied = [mounts.Copy(folder) for folder in view.copies]
     devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
     mounts.make_all_read_only()
@@ -257,14 +265,14 @@ def furnish(view: View) -> None:
         folder.mkdir(parents=True, exist_ok=True)  # it may be in one that was emptied just now
         mounts.tmpfs(str(folder), 0o1777)
     shown.put_back()
-    for one in copied:
-        one.mount()
+    written = [one.mount() for one in copied]
     for address in view.hidden:
         if address.is_socket():
             kernel.mount("/dev/null", str(address), "", kernel.MS_BIND)
     work.put_back()  # above the copies, for runs are often in a folder beside the spec
-    if view.own is not None:
-        mounts.remount(str(view.own), SAFE)
+    for folder in view.writable:
+        mounts.remount(str(folder), SAFE)
+    return written
 
 
 def _needed() -> Iterable[Path]:

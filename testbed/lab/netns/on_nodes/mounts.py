@@ -80,8 +80,9 @@ class Copy:
         self._lower = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._inner = Held([path for path in mounted() if folder in path.parents])
 
-    def mount(self) -> None:
-        """Mount the copy above the folder. Raises OSError."""
+    def mount(self) -> int:
+        """Mount the copy above the folder; return a descriptor of the folder of what is written there. Raises
+        OSError."""
         scratch = Path(SCRATCH)
         scratch.mkdir()
         tmpfs(SCRATCH, 0o700)
@@ -93,8 +94,10 @@ class Copy:
         try:
             options = f"lowerdir=/proc/self/fd/{self._lower},{above}"
             kernel.mount("overlay", str(self._folder), "overlay", kernel.MS_NOSUID | kernel.MS_NODEV, options)
+            written = os.open(layers["upperdir"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         finally:
             os.close(self._lower)
             kernel.unmount(SCRATCH)  # and nobody else can write there: the copy has it still
             scratch.rmdir()
         self._inner.put_back()
+        return written

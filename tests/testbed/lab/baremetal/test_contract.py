@@ -14,8 +14,10 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.base import LinkChange
+from testbed.lab.programs import Launch, Program
 from tests.rehearsal.rehearsal import Rehearsal
 
+from ..ended import ended
 from ..test_contract import (
     PATIENCE_S,
     test_a_blocked_link_carries_nothing_and_opens_again,
@@ -132,6 +134,26 @@ def test_each_host_reads_what_it_is_told_on_its_own_clock(lab: BaremetalLab, tmp
         *told, now_s = map(json.loads, lab.execute(node, ["sh", "-c", script], PATIENCE_S).stdout.splitlines())
         assert [one["rate"] for one in told] == [7, 7]
         assert told[0]["time"] < told[1]["time"] < now_s < told[0]["time"] + PATIENCE_S
+
+
+def test_what_a_program_changed_on_its_host_can_be_read(lab: BaremetalLab, tmp_path: Path) -> None:
+    """A host's own folder is no copy: what was there before is not listed."""
+    lab.share(tmp_path / "work")
+    up(lab)
+    assert lab.execute(0, ["sh", "-c", f"mkdir -p {tmp_path} && echo > {tmp_path}/before"], PATIENCE_S).status == 0
+    time.sleep(0.1)  # longer than a file's time may be behind the clock
+    script = "printf new > a; ln -s /etc/passwd link; echo ${TESTBED_SHARED-none}"
+    program = Program(("sh", "-c", script), {"TESTBED_SHARED": str(tmp_path)}, str(tmp_path))
+    log = tmp_path / "h0.log"
+    lab.launch([Launch("h0", 0, "", str(log), program)])
+    assert [one.status for one in ended(lab, 1)] == [0]
+    assert log.read_text() == "testbed: TESTBED_SHARED is not set: machines share no folder\nnone\n"
+    listing = lab.written(0, tmp_path)
+    assert ("a", 3) in listing.files
+    assert not {"before", "link"} & {name for name, _ in listing.files}
+    assert lab.read_written(0, tmp_path, "a", 1) == b"ew"
+    with pytest.raises(LabError, match="node1: link: is a symbolic link"):
+        lab.read_written(0, tmp_path, "link", 0)
 
 
 def test_a_host_that_is_lost_is_named_and_can_be_had_again(lab: BaremetalLab) -> None:
