@@ -56,8 +56,8 @@ def unpack(packed: object, folder: Path) -> list[str]:
             for member in members:
                 if not member.isreg() or member.issparse():
                     raise UnfitError(f"sent {member.name!r:.100}, which is no plain file")
-                tarfile.data_filter(member, str(folder))
-                if member.name != str(Path(member.name)):
+                plain = tarfile.data_filter(member, str(folder)).name
+                if not member.name == plain == str(Path(plain)):
                     raise UnfitError(f"sent {member.name!r:.100}, which is no plain name")
             archive.extractall(folder, members, filter="data")
     except tarfile.FilterError as error:
