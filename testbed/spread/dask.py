@@ -31,16 +31,16 @@ class Dask:
             UsageError: the network is not to be trusted.
             HostError: no scheduler answers.
         """
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise MissingToolError(f"--on dask://{address} needs Dask: {error}", fix=install("dask")) from None
         where = address if "://" in address else f"tcp://{address}"
         if not (trusts_network or where.startswith("tls://") or _is_loopback(where)):
             problem = (
                 f"--on dask://{address}: whoever reaches that scheduler runs code on its workers, and it has no TLS"
             )
             raise UsageError(problem, fix="use tls://HOST:PORT; or --trust-network, where only you reach it")
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise MissingToolError(f"--on dask://{address} needs Dask: {error}", fix=install("dask")) from None
         try:
             self._client = Client(where, timeout=ANSWER_S, set_as_default=False)
         except (OSError, ValueError) as error:
