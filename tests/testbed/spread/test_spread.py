@@ -183,8 +183,8 @@ def test_what_cannot_be_is_refused(testbed: Any, tmp_path: Path, words: tuple[st
 
 
 def test_a_run_waits_for_one_that_has_the_machine_to_itself(tmp_path: Path) -> None:
-    code = f"from testbed.machine import exclusive as e; e.ROOT = {str(tmp_path)!r}; print(e.is_taken());"
-    code += "e.hold(lambda: print('waits')); print(e.is_taken(), flush=True); input()"
+    code = f"from testbed.machine import exclusive as e; e.ROOT = {str(tmp_path)!r}; print(e.is_taken(), flush=True);"
+    code += "e.hold(lambda: print('waits', flush=True)); print(e.is_taken(), flush=True); input()"
     words = [sys.executable, "-P", "-c", code]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
@@ -194,6 +194,6 @@ def test_a_run_waits_for_one_that_has_the_machine_to_itself(tmp_path: Path) -> N
     assert first.stdout.readline() == "False\n"
     second = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
     assert second.stdout
-    assert second.stdout.readline() == "True\n"
+    assert [second.stdout.readline(), second.stdout.readline()] == ["True\n", "waits\n"]
     first.communicate("\n")
-    assert second.communicate("\n")[0] == "waits\nFalse\n"
+    assert second.communicate("\n")[0] == "False\n"
