@@ -36,7 +36,7 @@ COMPILE = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.
 lock:
 	@./setup.sh tools
 	@$(COMPILE) --output-file requirements/run.txt
-	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal --extra watch --extra plink \
+	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal --extra watch --extra plink --extra dask \
 		--extra collectives --extra lightgbm --extra docs --constraint requirements/run.txt --output-file requirements/test.txt
 	@$(COMPILE:pyproject.toml=) --group tools --output-file requirements/tools.txt
 

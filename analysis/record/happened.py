@@ -145,6 +145,7 @@ class Waited(Part):
     calm = unread(bool, "whether they did")
     busy = unread(float, "of the cores' time, what others took at worst", SHARE)
     stolen = unread(float, "of the cores' time, what the host took at worst", SHARE)
+    taken = unread(bool, "whether it waited for a run that had the machine to itself")
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class TrialRecord(Part):
     error: Text | None = optional("why it failed", blank=None)
     by_perturb = unread(bool, "whether a perturbation made it fail", is_whole=True, blank=False)
     started: str = optional("when the last attempt began", "ISO 8601", default="")
+    machine = unread(str, "machine of `--on` that ran it", is_whole=True)
     duration_s: float | None = optional("how long it took, with building and taking down the network")
     metrics: Metrics = optional(default=Metrics(), blank=None)
     accuracy: Accuracy = optional(default=Accuracy(), blank=None)

@@ -29,6 +29,9 @@ from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
 from testbed.spec import Spec, load
 from testbed.spec.yaml import WRITES_ONE
+from testbed.spread.engine import opened as engine
+from testbed.spread.gather import Spread
+from testbed.spread.machines import Machines, opened
 
 if TYPE_CHECKING:
     from testbed.analysis.comparing.compare import Comparison
@@ -54,6 +57,7 @@ class Asked:
         found: the directory of a run of the same spec that has found what arms leave to be found.
         patience: more settings, which a run may also go on with that has its own spec.
         wanted: the arms, points and trials to run, if not all.
+        on: the engine whose machines run it, as ``local://2``; over a network that is trusted, if ``trusts_network``.
     """
 
     spec: Path | None
@@ -67,6 +71,8 @@ class Asked:
     found: Path | None = None
     patience: Sequence[str] = ()
     wanted: Wanted = ALL
+    on: str | None = None
+    trusts_network: bool = False
 
     @property
     def changes(self) -> list[str]:
@@ -239,13 +245,19 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
     if resume and asked.found:
         raise UsageError("--found and --resume exclude each other", fix="a resumed run keeps what it found")
+    if asked.on and (part or gate):
+        option = "--part" if part else "--baseline"
+        raise UsageError(f"--on and {option} exclude each other", fix="leave out one of the two")
     overrides = [*overrides, *asked.patience]
     lacking, wanted = (gate.lacking, gate.wanted) if gate else (None, WANTED)
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
-        known = source_of(resume) if source is None and (opening.inventory or asked.wanted) else source
+        known = source_of(resume) if source is None and (opening.inventory or asked.wanted or asked.on) else source
         open_runner = _runner(opening, known.spec) if known and opening.inventory else None
         only = asked.wanted.of(known) if known else None
+        if asked.on and known:
+            machines = _machines(asked, known.spec)
+            return _closing(machines, lambda: Spread.resumed(resume, source, lambda: machines, only))
         return Experiment.resumed(resume, source, open_runner, only, lacking, wanted=wanted)
     if not spec:
         raise UsageError("no SPEC is given", fix=f"testbed run SPEC; {WRITES_ONE}")
@@ -254,7 +266,28 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         source = with_found_of(asked.found, source)
     open_runner = _runner(opening, source.spec)
     of, only = _part(part) if part else None, asked.wanted.of(source)
+    if asked.on:
+        machines = _machines(asked, source.spec)
+        return _closing(machines, lambda: Spread.new(machines.settled(source), asked.out, lambda: machines, None, only))
     return Experiment.new(source, asked.out, open_runner, of, only, lacking, wanted=wanted)
+
+
+def _machines(asked: Asked, spec: Spec) -> Machines:
+    """Reach the machines of ``--on``, and ask them what they are.
+
+    Raises:
+        UsageError, HostError, MissingToolError: they cannot be had.
+    """
+    return opened(partial(engine, str(asked.on), asked.trusts_network), spec)
+
+
+def _closing(machines: Machines, make: Callable[[], Experiment]) -> Experiment:
+    """Make an experiment on machines, which are let go where it cannot be."""
+    try:
+        return make()
+    except BaseException:
+        machines.close()
+        raise
 
 
 def _runner(opening: Opening, spec: Spec) -> Callable[[], Runner]:

@@ -117,6 +117,17 @@ def run(
             metavar="RUN", help="Take what search and topoopt found in this run of the spec; default: search."
         ),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="Spread the trials over machines: local://2 or dask://HOST:PORT; default: run here.",
+            show_default=False,
+        ),
+    ] = None,
+    trust_network: Annotated[
+        bool, typer.Option("--trust-network", help="Let --on use a network without TLS; default: refuse.")
+    ] = False,
     retries: Retries = None,
     quiet: Quiet = None,
     baseline: Annotated[
@@ -149,6 +160,8 @@ def run(
             "--only": only,
             "--inventory": inventory,
             "--allow-missing": allow_missing,
+            "--on": on,
+            "--trust-network": trust_network,
             "--baseline": baseline,
             "--threshold": thresholds,
             "--metric": metrics,
@@ -158,7 +171,8 @@ def run(
         }
     )
     wanted = experiment.Wanted(arms, points, only)
-    rest = (overrides, out, resume, backend, inventory, allow_missing, part, found, patience(retries, quiet), wanted)
+    where = (out, resume, backend, inventory, allow_missing, part, found)
+    rest = (overrides, *where, patience(retries, quiet), wanted, on, trust_network)
     asked = [experiment.Asked(spec, *rest) for spec in (specs or (None,))]
     against = experiment.Against(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if len(asked) > 1:

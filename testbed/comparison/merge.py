@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.jobs import id_of
 from testbed.analysis.load import check_run
 from testbed.base.errors import OutputError, UsageError
 from testbed.experiment import provenance
@@ -167,11 +169,7 @@ def _copy(part: Path, out: Path, trial: str) -> None:
     Raises:
         OutputError: one is a link, or no regular file; or ``out`` cannot be written.
     """
-    tables = [f"{folder}/{trial}.parquet" for folder in ("samples", *TABLES)]
-    for name in (f"trials/{trial}.json", *tables, *_of_processes(part, trial)):
-        # A trial that failed, or a command, has no samples, some labs see no queues, and few kinds plan transfers.
-        if not os.path.lexists(part / name):
-            continue
+    for name in files_of(part, trial):
         with named_errors(out):
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -180,7 +178,13 @@ def _copy(part: Path, out: Path, trial: str) -> None:
                 raise OutputError(f"{part / name}: {error}", fix="remove it from the part") from None
 
 
-def _of_processes(part: Path, trial: str) -> Iterator[str]:
-    """Yield the paths of all files in the folders of a trial's logs and outputs, relative to the part."""
-    for folder, _, files in (*os.walk(part / "logs" / trial), *os.walk(part / "outputs" / trial)):
-        yield from (str((Path(folder) / file).relative_to(part)) for file in sorted(files))
+def files_of(run: Path, trial: str) -> Iterator[str]:
+    """Yield the paths of all files of a trial, relative to the run: its record, its tables and those of its jobs, and
+    the files in the folders of its logs and outputs. Not every trial has all."""
+    jobs = sorted(path.stem for path in (run / "samples").glob(f"{id_of(escape(trial), '*')}.parquet"))
+    tables = [("samples", trial), *(("samples", job) for job in jobs), *((folder, trial) for folder in TABLES)]
+    for name in (f"trials/{trial}.json", *(f"{folder}/{stem}.parquet" for folder, stem in tables)):
+        if os.path.lexists(run / name):
+            yield name
+    for folder, _, files in (*os.walk(run / "logs" / trial), *os.walk(run / "outputs" / trial)):
+        yield from (str((Path(folder) / file).relative_to(run)) for file in sorted(files))

@@ -154,9 +154,8 @@ class Lines:
     def waiting(self, what: str) -> None:
         """Tell that nothing runs meanwhile."""
 
-    def started(self, trial: Trial, again: str = "") -> None:  # noqa: ARG002  # Live's shows it
+    def started(self, trial: Trial, again: str = "") -> None:  # Live's shows it
         """``again`` says how often it was measured, where it is not the first time."""
-        self._began_s = time.monotonic()
 
     def advanced(self, iterations: int, so_far: SoFar | None = None) -> None:
         """The trial has done so many iterations; ``so_far`` can be asked for more."""
@@ -172,7 +171,7 @@ class Lines:
         """``again`` says that it will be measured again. A trial keeps its number in each attempt."""
         trial = self._left[record["id"]]
         if record["status"] == "done":
-            self._estimate.learn(trial, time.monotonic() - self._began_s)
+            self._estimate.learn(trial, record["duration_s"])
         if not again:
             del self._left[trial.id]
         is_repeated = trial.id in self._numbers
@@ -180,6 +179,15 @@ class Lines:
         of = f"{number}/{self._count}{self._more}{', again' if is_repeated else ''}"
         more = "; will be measured again" if again else ""
         self._print(f"[{of}] {sentence(record)}{more}")
+
+    def tell(self, what: str) -> None:
+        """Print a line that is about no single trial."""
+        self._print(what)
+
+    def lost(self, trials: Sequence[Trial], why: str) -> None:
+        """Tell ``why`` trials run again that were finished, if any was."""
+        self._left |= {trial.id: trial for trial in trials}
+        self._print(why)
 
     def gave_up(self, cause: str) -> None:
         """Tell that nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's
@@ -265,7 +273,7 @@ class Live(Lines):
         return self._known
 
     def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
-        self._spent_s += time.monotonic() - self._began_s
+        self._spent_s += record.get("duration_s") or 0.0
         self._bars.update(self._one, visible=False)
         super().finished(record, again)
 

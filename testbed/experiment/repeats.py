@@ -16,7 +16,7 @@ from testbed.analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
-from testbed.experiment.order import blocks, in_order, part
+from testbed.experiment.order import Block, blocks, in_order, part
 from testbed.spec import Source, Spec
 from testbed.spec.repeats import TOPPED_UP, Until
 from testbed.trial.model import Trial
@@ -71,7 +71,7 @@ class Planned:
         firsts = first_trials(source)
         selected = set(only(firsts)) if only else {first.id for first in firsts}
         everything = blocks(firsts)
-        self._blocks = everything
+        self._blocks: list[Block[Trial]] = everything
         if of:
             estimate = Estimate()
             self._blocks = part(everything, [sum(map(estimate.of, block)) for block in everything], *of)
@@ -84,6 +84,11 @@ class Planned:
         self._rounds = self._spec.least_repeats
         self._most = max(self._spec.most_repeats, most_rounds or 0)
         self.trials = in_rounds(self._blocks, self._rounds)
+
+    @property
+    def blocks(self) -> Sequence[Block[Trial]]:
+        """The first trials of cells that are compared with each other, together."""
+        return self._blocks
 
     def keep_ids(self, records: Iterable[Record]) -> None:
         """Give trials that ran the ids of their records: an earlier version of testbed chose them otherwise. The cell,

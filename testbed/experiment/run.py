@@ -18,7 +18,7 @@ from testbed.experiment import attempts, provenance, resume
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import ImpreciseCell, Lacking, Part, Planned, Record, Selection, topped_up
-from testbed.experiment.runner import Here, Runner
+from testbed.experiment.runner import Checker, Here, Runner
 from testbed.experiment.stopping import Stopped
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -59,7 +59,7 @@ class Experiment:
         self,
         source: Source,
         directory: Callable[[int], RunDirectory],
-        open_runner: Callable[[], Runner] | None = None,
+        open_runner: Callable[[], Checker] | None = None,
         part: Part | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
@@ -87,7 +87,7 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._runner = (open_runner or partial(Here, _opener(source), source.spec.place.limits))()
+        self._runner: Checker = (open_runner or partial(Here, _opener(source), source.spec.place.limits))()
         try:
             for trial in self._plan.firsts:
                 self._runner.require(trial)
@@ -114,7 +114,7 @@ class Experiment:
         cls,
         source: Source,
         out: Path | None,
-        open_runner: Callable[[], Runner] | None = None,
+        open_runner: Callable[[], Checker] | None = None,
         part: Part | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
@@ -135,7 +135,7 @@ class Experiment:
         cls,
         path: Path,
         source: Source | None,
-        open_runner: Callable[[], Runner] | None = None,
+        open_runner: Callable[[], Checker] | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
         *,
@@ -216,24 +216,32 @@ class Experiment:
             Stopped: somebody asked for the run's end between two trials; finished ones are kept.
             ChangedError, DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
         """
-        now = provenance.describe(self.source.spec, ", ".join(self.congestion_controls))
-        surroundings = provenance.gone_on(stored.environment(self.directory.path), now)
+        surroundings = self._surroundings()
         self.directory.save_spec(self.source, len(self.planned), self._most_rounds)
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left
         with announce(left) as reporter:
-            listener = _Listener(self, reporter)
-            while left:
-                for _, trials in groupby(left, key=lambda trial: trial.repeat):
-                    self._round(list(trials), partial(self._run, listener=listener, surroundings=surroundings))
-                self._extend()
-                left = self.left
-                reporter.added(left)
+            self._work(reporter, surroundings)
         records = singly(self._in_order())
         first = self.source.spec.arms[0]
         base = next((one["label"] for one in records), "") if first.jobs else first.title
         return Run(self.directory.path, base, records, self._plan.loose(self.records), self._plan.promise(self.records))
+
+    def _surroundings(self) -> dict[str, Any]:
+        """Describe where the run goes on."""
+        now = provenance.describe(self.source.spec, ", ".join(self.congestion_controls))
+        return provenance.gone_on(stored.environment(self.directory.path), now)
+
+    def _work(self, reporter: Lines, surroundings: dict[str, Any]) -> None:
+        """Run what is left, and the rounds that turn out to be needed."""
+        listener, left = _Listener(self, reporter), self.left
+        while left:
+            for _, trials in groupby(left, key=lambda trial: trial.repeat):
+                self._round(list(trials), partial(self._run, listener=listener, surroundings=surroundings))
+            self._extend()
+            left = self.left
+            reporter.added(left)
 
     def _round(self, trials: Sequence[Trial], run: Callable[[Sequence[Trial]], None]) -> None:
         """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,
@@ -249,8 +257,9 @@ class Experiment:
         Raises:
             Stopped: somebody asked for the run's end.
         """
-        by_id = {trial.id: trial for trial in trials}
-        for outcome in self._runner.run(self._until_stopped(trials), self.directory.path, listener):
+        by_id, runner = {trial.id: trial for trial in trials}, self._runner
+        assert isinstance(runner, Runner)
+        for outcome in runner.run(self._until_stopped(trials), self.directory.path, listener):
             self._keep(by_id[outcome.record["id"]], outcome, listener.reporter, surroundings)
 
     def _until_stopped(self, trials: Iterable[Trial]) -> Iterator[Trial]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
@@ -35,8 +35,8 @@ class Listener(Protocol):
         """The first worker of a trial has done so many iterations."""
 
 
-class Runner(Protocol):
-    """Runs trials. An experiment opens its runner before it has a directory, and closes it in the end."""
+class Checker(Protocol):
+    """Knows which trials can run somewhere."""
 
     def require(self, trial: Trial) -> None:
         """Return only if such a trial can run here, as far as that is known before.
@@ -44,6 +44,14 @@ class Runner(Protocol):
         Raises:
             TestbedError: it cannot.
         """
+
+    def close(self) -> None:
+        """End what the runner has started."""
+
+
+@runtime_checkable
+class Runner(Checker, Protocol):
+    """Runs trials. An experiment opens its runner before it has a directory, and closes it in the end."""
 
     def run(self, trials: Iterable[Trial], folder: Path, listener: Listener) -> Iterator[Outcome]:
         """Run trials, and yield the outcome of each as soon as it has one, in any order.
@@ -55,9 +63,6 @@ class Runner(Protocol):
             TestbedError: as :func:`testbed.execution.execute.execute`; or the next of ``trials`` or the ``listener``
                 raises it. A runner lets it through.
         """
-
-    def close(self) -> None:
-        """End what the runner has started."""
 
 
 class Here:

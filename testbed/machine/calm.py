@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from testbed.base.units import time_text
+from testbed.machine import exclusive
 from testbed.machine.monitor import read_cpu
 
 GLANCE_S = 0.1
@@ -46,17 +47,21 @@ class Reading:
 
 @dataclass(frozen=True)
 class Look:
-    """Shares of the cores' time that other programs used, and that the host took."""
+    """Shares of the cores' time that other programs used, and that the host took; and whether another run has the
+    machine to itself."""
 
     busy: float
     stolen: float
+    taken: bool = False
 
     @property
     def is_calm(self) -> bool:
-        return self.busy <= BUSY and self.stolen <= STOLEN
+        return self.busy <= BUSY and self.stolen <= STOLEN and not self.taken
 
     def __str__(self) -> str:
         """Say what there is to wait for."""
+        if self.taken:
+            return "another run, which has this machine to itself"
         if self.stolen > STOLEN:
             return f"the host to give back the cores: {self.stolen:.0%} taken"
         return f"other programs to leave the cores: {self.busy:.0%} busy"
@@ -96,11 +101,11 @@ class Lookout:
         while not seen.is_calm and self._since.at_s - began_s < self._patience_s:
             tell(f"waiting for {seen}")
             seen = self._look(self._since, LOOK_S)
-            worst = max(worst, seen, key=lambda one: (not one.is_calm, one.busy + one.stolen))
+            worst = max(worst, seen, key=lambda one: (not one.is_calm, one.taken, one.busy + one.stolen))
         waited_s = self._since.at_s - began_s
         self._patience_s = self._quiet_s if seen.is_calm else self._patience_s / 2
         found = {"waited_s": round(waited_s, 3), "calm": seen.is_calm}
-        return found | {"busy": round(worst.busy, 3), "stolen": round(worst.stolen, 3)}
+        return found | {"busy": round(worst.busy, 3), "stolen": round(worst.stolen, 3), "taken": worst.taken}
 
     def _look(self, since: Reading, least_s: float) -> Look:
         """Look at what there was from ``since`` until at least so much later."""
@@ -109,7 +114,7 @@ class Lookout:
             self._sleep(least_s - (now.at_s - since.at_s))
             now = self._read()
         self._since = now
-        return between(since, now)
+        return replace(between(since, now), taken=exclusive.is_taken())
 
 
 def between(first: Reading, last: Reading) -> Look:
@@ -128,7 +133,7 @@ def sentence(waited: Mapping[str, Any] | None) -> str:
     if not waited or not waited["waited_s"]:
         return ""
     vain = "" if waited["calm"] else " in vain"
-    what = Look(waited["busy"], waited["stolen"])
+    what = Look(waited["busy"], waited["stolen"], waited.get("taken", False))
     return f"waited {time_text(waited['waited_s'], measured=True)}{vain} for {what}"
 
 

@@ -67,7 +67,7 @@ def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) ->
                 lacking[written] = UNKNOWN
         elif name not in taken and not NO_FILE.fullmatch(name):
             try:
-                taken[name] = _checked(folder, name, digest, left_bytes)
+                taken[name] = checked(folder, name, digest, left_bytes)
                 left_bytes -= len(taken[name])
             except (OSError, ValueError) as error:
                 lacking[name] = reason(error)
@@ -109,7 +109,7 @@ def _digests(records: Records) -> dict[str, str]:
     return dict(sorted(digests.items())[:MOST_FILES])
 
 
-def _checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
+def checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
     """
     Raises:
         ValueError: the file is not what it was, or where an archive cannot have it. OSError: it cannot be read.

@@ -35,6 +35,7 @@ def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
         "batch": 16,
         "status": "done",
         "error": None,
+        "duration_s": 0.0,
         "metrics": metrics,
         "loss": [2.5, 0.25],
         "accuracy": {"test_accuracy": 0.913},

@@ -48,7 +48,7 @@ def test_a_calm_machine_costs_next_to_nothing() -> None:
     lookout.begin()
     machine.sleep(0.04)  # results are saved
     found = lookout.wait(lambda _: pytest.fail("nothing to wait for"))
-    assert found == {"waited_s": 0.0, "calm": True, "busy": 0.05, "stolen": 0.02}
+    assert found == {"waited_s": 0.0, "calm": True, "busy": 0.05, "stolen": 0.02, "taken": False}
     assert machine.now_s == pytest.approx(GLANCE_S)
     lookout.begin()
     machine.sleep(1.0)  # they are many
@@ -155,7 +155,7 @@ def test_each_attempt_waits_and_its_record_says_so(made_up: Made, busy: Callable
     go(Experiment.new(source(SPEC, "quiet=20 s"), tmp_path / "run", in_memory))
     found = records(tmp_path / "run")
     assert found["PS-b2"]["waited"]["waited_s"] == pytest.approx(1.0, abs=2 * LOOK_S)
-    assert found["ring-b2"]["waited"] == {"waited_s": 0.0, "calm": True, "busy": 0.0, "stolen": 0.0}
+    assert found["ring-b2"]["waited"] == {"waited_s": 0.0, "calm": True, "busy": 0.0, "stolen": 0.0, "taken": False}
 
 
 def test_a_lab_whose_workers_run_elsewhere_does_not_wait(

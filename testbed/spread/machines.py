@@ -1,0 +1,138 @@
+"""Machines that an engine reaches. Each has said what it is before anything is sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from testbed.base.errors import HostError, UsageError, from_json
+from testbed.base.listing import counted, shortened
+from testbed.experiment.fit import fit
+from testbed.spec import Source, Spec
+from testbed.spread import block
+from testbed.spread.engine import Engine
+from testbed.trial.model import Trial
+
+ANSWER_S = 120.0
+"""Seconds for a machine's answer. The first call imports PyTorch."""
+TOLD = 3
+
+
+@dataclass
+class Machines:
+    """Those that may run blocks of trials of a lab, and why others may not.
+
+    Attributes:
+        answers: what each said of itself (:func:`testbed.spread.block.answer`).
+        left_out: those that cannot have the lab, and why.
+    """
+
+    engine: Engine
+    lab: str
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def ask(self) -> None:
+        """Ask those that have not answered.
+
+        Raises:
+            HostError: one has another version of testbed, or none is left that can have the lab.
+        """
+        fix = None
+        new = [one for one in self.engine.workers() if one not in self.answers and one not in self.left_out]
+        asked = {one: self.engine.send(one, block.answer, self.lab) for one in new}
+        for one, future in asked.items():
+            answer, why = _result(future)
+            if answer is None:
+                self.left_out[one] = why
+                continue
+            _check_version(one, answer)
+            if answer["error"]:
+                error = from_json(answer["error"])
+                self.left_out[one], fix = error.problem, fix or error.fix
+            else:
+                self.answers[one] = answer
+        if not self.answers:
+            told = shortened([f"{one}: {why}" for one, why in self.left_out.items()], TOLD, "; ")
+            problem = f"none of {counted(len(self.left_out), 'machine')} can have the lab {self.lab}"
+            raise HostError(f"{problem}: {told or 'there is none'}", fix=fix or "see why, and start workers there")
+
+    @property
+    def there(self) -> list[str]:
+        """Machines that are there now, and may run blocks."""
+        return [one for one in self.engine.workers() if one in self.answers]
+
+    def settled(self, source: Source) -> Source:
+        """Replace ``scale: fit`` by the scale that the least of the machines carries.
+
+        Raises:
+            SpecError: one machine's capacity is not known, or no scale fits.
+            UsageError: a pace is to fit, which each machine would measure differently.
+        """
+        if source.wants_pace:
+            problem = "--on: each machine would fit another pace, and their trials would be of different experiments"
+            raise UsageError(problem, fix="give times in place of pace: fit")
+        if not source.wants_fit:
+            return source
+        known = {one: _result(self.engine.send(one, block.capacity))[0] for one in self.answers}
+        return max((fit(source, of) for of in known.values() if of), key=lambda fitted: fitted.fitted or 0.0)
+
+    def lines(self) -> list[str]:
+        """Say which there are, and which are left out."""
+        told = [
+            f"{one}: {answer['host']}, {answer['cores']:g} cores, {answer['cpu']}, Linux {answer['kernel']}"
+            for one, answer in self.answers.items()
+        ]
+        return [*told, *(f"{one} is left out: {why}" for one, why in self.left_out.items())]
+
+    def require(self, trial: Trial) -> None:
+        """Hold a trial's network against the lab's limits. Labs are asked where they are."""
+        trial.spec.place.limits.check(trial.topology)
+
+    def close(self) -> None:
+        """Let the machines go."""
+        self.engine.close()
+
+
+def _result(future: Future[Any]) -> tuple[Any, str]:
+    """What a task answers; or None, and why there is no answer."""
+    try:
+        return future.result(ANSWER_S), ""
+    except TimeoutError:
+        future.cancel()
+        return None, f"no answer within {ANSWER_S:g} s"
+    except Exception as error:  # whatever it is, the machine cannot be used
+        return None, f"{type(error).__name__}: {error!s:.200}".rstrip(": ")
+
+
+def _check_version(name: str, answer: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        HostError: its testbed is another one.
+    """
+    theirs, ours = (answer["version"], answer["digest"]), (version("testbed"), block.digest())
+    if theirs != ours:
+        told = "worker {} has testbed {} ({}), here is {} ({})".format(name, *theirs, *ours)
+        raise HostError(told, fix="install the same version on all machines")
+
+
+def opened(open_engine: Callable[[], Engine], spec: Spec) -> Machines:
+    """Reach the machines for a spec's lab, and ask them.
+
+    Raises:
+        UsageError: the lab's machines are others. HostError, MissingToolError: as :meth:`Machines.ask`, or the engine
+            cannot be had.
+    """
+    if spec.place.takes_inventory:
+        problem = f"--on and the lab {spec.lab} exclude each other: that lab has machines of its own"
+        raise UsageError(problem, fix="leave out one of the two")
+    machines = Machines(open_engine(), spec.lab)
+    try:
+        machines.ask()
+    except BaseException:
+        machines.close()
+        raise
+    return machines
