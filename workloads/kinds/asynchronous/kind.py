@@ -79,6 +79,7 @@ class AsynchronousKind(ForestKind):
     connections = Connections()
     sharing = None
     table = None
+    simulation = None
     own_samples = UpdateSamples(("update", "version", "staleness", "update_*", "version_*"), ("held_s",))
     wording = UpdateWording(NOTES, "a single process that makes the server's updates in their order")
 

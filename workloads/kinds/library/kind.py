@@ -58,6 +58,7 @@ class LibraryKind(ForestKind):
     run_by = Library
     connections = None
     sharing = AloneSharing()
+    simulation = None  # what a library decides is not known
     tools = installed.OPENMPI
     software = LibrarySoftware()
     carrier = LibraryCarrier()

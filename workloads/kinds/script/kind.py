@@ -112,6 +112,7 @@ class ScriptKind(ForestKind):
     scripts = Ranks()
     own_checks = ScriptChecks()
     table = ScriptTable()
+    simulation = None
     connections = None
     sharing = AloneSharing()
     repair = None

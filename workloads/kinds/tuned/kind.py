@@ -73,6 +73,7 @@ class TunedKind(ForestKind):
     reports = TunedReports()
     sharing = TunedSharing()
     table = None
+    simulation = None
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         super().refuse(plan, topology, asked)
