@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -332,13 +331,13 @@ def _lines(job: Job, ends_s: Sequence[NDArray[np.float64]]) -> dict[str, Lines]:
     return said
 
 
-def _iterations(
-    rank: int, node: int, ready_s: NDArray[np.float64], ends_s: Sequence[float]
-) -> Iterable[dict[str, Any]]:
+def _iterations(rank: int, node: int, ready_s: NDArray[np.float64], ends_s: Sequence[float]) -> Lines:
     starts_s = chain((0.0,), ends_s)
-    for i, (start_s, pace_s, end_s) in enumerate(zip(starts_s, ready_s.tolist(), ends_s, strict=False)):
-        yield {
+    return [
+        {
             **{"kind": "iteration", "i": i, "rank": rank, "node": node, "loss": None},
             **{"start": float(start_s), "ready": float(start_s) + pace_s, "sum": float(end_s), "end": float(end_s)},
             **{"compute_s": pace_s, "overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
         }
+        for i, (start_s, pace_s, end_s) in enumerate(zip(starts_s, ready_s.tolist(), ends_s, strict=False))
+    ]

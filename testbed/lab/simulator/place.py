@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 PLAYS = "testbed.execution.simulator"
-"""The module whose ``Simulator`` runs trials. It is named as an entry point names one, because it makes what labs do not
-know: the evidence of a trial."""
+"""The module whose ``Simulator`` runs trials. It is named as an entry point names one, because it makes what labs do
+not know: the evidence of a trial."""
 LIMITS = Limits(
     "the simulator", slowest_bps=1_000, fastest_bps=100_000_000_000_000, most_hosts=65_536, most_links=1_048_576
 )

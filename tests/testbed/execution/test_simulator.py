@@ -92,7 +92,7 @@ def test_numbers_are_simulated_and_never_valid(tmp_path: Path, monkeypatch: pyte
     assert unknown.record["fidelity"]["numbers"]["gst"]["error"] is None
 
 
-def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> None:
     class Twice(Simulator):
         def run(self, *told: Any) -> Any:
             seen = super().run(*told)
