@@ -11,7 +11,7 @@ from testbed.lab.place import DeclaredPlace, Opening
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
-PLAYS = "testbed.execution.simulator"
+PLAYS = "testbed.execution.simulated"
 """The module whose ``Simulator`` runs trials. It is named as an entry point names one, because it makes what labs do
 not know: the evidence of a trial."""
 LIMITS = Limits(
@@ -28,7 +28,7 @@ class SimulatorPlace(DeclaredPlace):
             MissingToolError: there is no compiled solver.
         """
         del opening
-        made: Lab = import_module(PLAYS).Simulator()
+        made: Lab = import_module(PLAYS).Simulator(self.limits)
         return made
 
     def check(self) -> str | None:

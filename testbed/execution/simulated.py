@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,9 @@ from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
 from testbed.execution.starting import Began
 from testbed.lab.base import LinkChange
+from testbed.lab.limits import Limits
 from testbed.lab.measurements import Counters
 from testbed.lab.programs import Exit
-from testbed.lab.simulator.place import LIMITS
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.perturb.events import Event
@@ -46,7 +47,7 @@ from testbed.workloads.play.player import Player, RateChange
 
 DIGITS = 12
 """Digits after the point (s) to which beginnings must be the same in iterations that are played once."""
-LABS = "take a lab, such as --backend netns"
+LABS = "take a lab with processes"
 DONE = {
     **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
     **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "wire_bytes"), None),
@@ -62,9 +63,8 @@ class Simulator:
         MissingToolError: there is no compiled solver.
     """
 
-    limits = LIMITS
-
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         library()
 
     def require(self, trial: Trial) -> None:
@@ -73,8 +73,8 @@ class Simulator:
             SpecError: the trial has something that is not simulated.
         """
         check(trial, ())
-        if trial.is_shared:
-            raise SpecError("the simulator plays one job at a time", fix=f"take an arm without jobs, or {LABS}")
+        if len(trial.jobs) > 1:
+            raise SpecError(f"the lab {trial.spec.lab} plays one job at a time", fix=f"take one job, or {LABS}")
         _require_job(trial.job)
         _require_network(trial)
 
@@ -90,7 +90,7 @@ class Simulator:
             trial=trial,
             counters=[Counters(link, round(count), 0, 0) for link, count in enumerate(play.carried_bytes().tolist())],
             cpu=CpuLog(),
-            lab={"lab": "simulator"},
+            lab={"lab": trial.spec.lab},
             differs=None,
             readings=readings,
             events=timeline.records(end_s),
@@ -109,53 +109,52 @@ class Simulator:
 
 
 def _require_job(job: Job) -> None:
-    if job.workload.program or not job.is_synchronised:
-        raise SpecError("the lab simulator runs no programs", fix=f"play a profile, or {LABS}")
-    if job.compute.mode == "real":
+    lab = job.network.spec.lab
+    if job.workload.program:
+        raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile, or {LABS}")
+    if job.kind.simulation is None:
         raise SpecError(
-            "compute: real in the lab simulator: nothing is computed here",
+            f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
+            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+        )
+    if not job.knows_pace:
+        raise SpecError(
+            f"compute: real in the lab {lab}: nothing is computed here",
             fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
         )
     if job.work.is_trained:
         raise SpecError(
-            "nothing is trained in the lab simulator", fix=f"play a profile (kind: profile) of the model, or {LABS}"
-        )
-    if job.kind.simulation is None:
-        raise SpecError(
-            f"the lab simulator cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+            f"nothing is trained in the lab {lab}", fix=f"play a profile (kind: profile) of the model, or {LABS}"
         )
     for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
     if job.network.arm.checkpoint is not None:
-        raise SpecError("the lab simulator writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
+        raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
 
 
 def _require_network(trial: Trial) -> None:
-    settings = link_settings(trial.spec)
+    lab, settings = trial.spec.lab, link_settings(trial.spec)
     asked = {"loss": settings.loss, "jitter": settings.jitter_s, "reorder": settings.reorder}
     asked |= {"queue": settings.drops, "ecn": settings.mark_at_bytes is not None}
     for key in (key for key, value in asked.items() if value):
-        raise SpecError(
-            f"links.{key}: the lab simulator has no packets", fix=f"remove {key}, or take a lab that has: netns"
-        )
+        raise SpecError(f"links.{key}: the lab {lab} has no packets", fix=f"remove {key}, or {LABS}")
     if trial.topology.is_parallel:
         raise SpecError(
-            f"{trial.topology.expression}: the lab simulator plays one connection between two hosts",
+            f"{trial.topology.expression}: the lab {lab} plays one connection between two hosts",
             fix=f"take a topology without parallel circuits and without every_nic, or {LABS}",
         )
     for perturbation in trial.network.perturbations:
         if not _is_simulated(perturbation, trial):
             raise SpecError(
-                f"perturb: {perturbation.title}: the lab simulator changes only rates of links, blocks them, and "
-                "slows workers down",
+                f"perturb: {perturbation.title}: the lab {lab} changes only rates of links, blocks them, and slows "
+                "workers down",
                 fix=f"remove it, or {LABS}",
             )
     for stream in trial.schedule().streams:
         if (event := next(stream, None)) is not None and not _changes_rates_only(event):
             raise SpecError(
-                f"perturb: {event.kind}: the lab simulator changes only rates of links, and blocks them",
+                f"perturb: {event.kind}: the lab {lab} changes only rates of links, and blocks them",
                 fix=f"remove it, or {LABS}",
             )
 
@@ -309,8 +308,7 @@ def due_s(job: Job) -> NDArray[np.float64]:
     buckets], as :class:`testbed.workloads.learning.replay.Player` has it."""
     if job.work.overlap == "none":
         return job.pace_s.T[:, :, None]
-    task, slow = job.training, job.stragglers
-    assert isinstance(task, Replay)
+    task, slow = cast("Replay", job.training), job.stragglers  # of no other work layers leave early
     shares, pace_s = np.array(task.shares), job.compute.pace_s
     factor, extra_s = (1.0, 0.0) if slow is None else (slow.factor.T[:, :, None], slow.extra_s.T[:, :, None])
     each_s = factor * (1 - FORWARD) * pace_s * shares + extra_s * shares

@@ -13,9 +13,10 @@ import pytest
 from testbed.base.errors import SpecError, TrialError
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
-from testbed.execution.simulator import Simulator, due_s
+from testbed.execution.simulated import Simulator, due_s
 from testbed.experiment.expand import trials
 from testbed.fidelity import known_errors
+from testbed.lab.simulator.place import LIMITS
 from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
@@ -40,7 +41,7 @@ def trial_of(*changes: str) -> Trial:
 def played(folder: Path, *changes: str) -> tuple[Trial, Outcome]:
     trial = trial_of(*changes)
     with Referee() as referee:
-        outcome = execute(trial, Simulator(), referee, folder, "reno", lambda *_: None)
+        outcome = execute(trial, Simulator(LIMITS), referee, folder, "reno", lambda *_: None)
     fits_schema(outcome)
     assert (outcome.record["status"], outcome.record["error"]) == ("done", None)
     return trial, outcome
@@ -100,7 +101,7 @@ def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> N
             return seen
 
     with Referee() as referee:
-        outcome = execute(trial_of(), Twice(), referee, tmp_path, "reno", lambda *_: None)
+        outcome = execute(trial_of(), Twice(LIMITS), referee, tmp_path, "reno", lambda *_: None)
     assert outcome.record["fidelity"]["numbers"]["gst"]["spoilt_by"] == ["bytes on the wire"]
 
 
@@ -124,7 +125,7 @@ def test_repeated_iterations_have_the_times_of_those_that_are_played(
 ) -> None:
     arm = "arms=[{topology: star(hosts=6), scheme: tree}]"
     _, once = played(tmp_path, arm)
-    monkeypatch.setattr("testbed.execution.simulator._Play._is_repeated", lambda *_: False)
+    monkeypatch.setattr("testbed.execution.simulated._Play._is_repeated", lambda *_: False)
     _, each = played(tmp_path, arm)
     for name in ("start_s", "ready_s", "sum_s"):
         assert samples_of(once)[name].tolist() == pytest.approx(samples_of(each)[name].tolist(), abs=1e-9)
@@ -184,7 +185,7 @@ def test_a_blocked_link_that_comes_back_only_costs_time(tmp_path: Path) -> None:
 def test_a_link_that_stays_blocked_fails_the_trial(tmp_path: Path) -> None:
     trial = trial_of("perturb=[{kind: down, links: [h0], at: 300 ms}]")
     with pytest.raises(TrialError, match=r"nothing moves after 0\.\d+ s .* wait for the links h0-s0"):
-        Simulator().run(trial, Files(tmp_path, tmp_path), "reno", lambda *_: None)
+        Simulator(LIMITS).run(trial, Files(tmp_path, tmp_path), "reno", lambda *_: None)
 
 
 def test_rates_that_change_by_chance_without_end_come_to_an_end(tmp_path: Path) -> None:
@@ -231,4 +232,4 @@ def test_layers_overlap_with_computing(tmp_path: Path) -> None:
 )
 def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
-        Simulator().require(trial_of(*changes))
+        Simulator(LIMITS).require(trial_of(*changes))
