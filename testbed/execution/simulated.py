@@ -112,7 +112,7 @@ def _require_job(job: Job) -> None:
     lab = job.network.spec.lab
     if job.workload.program:
         raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile, or {LABS}")
-    if job.kind.simulation is None:
+    if not job.kind.simulation.is_known:
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
             fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
@@ -289,10 +289,9 @@ class _Play:
         return is_last or float((ends_s + self._ready_s[done + 1].min(axis=1)).min()) >= last_s
 
     def _played(self, done: int, start_s: NDArray[np.float64]) -> _Played:
-        job, simulation, begun_s = self._job, self._job.kind.simulation, self.player.now_s
-        assert simulation is not None
+        job, begun_s = self._job, self.player.now_s
         before = self.player.carried_bytes()
-        actor = simulation.actor(job.plan, (job.gradient, job.chunk_bytes), self._ready_s[done:], start_s)
+        actor = job.kind.simulation.actor(job.plan, (job.gradient, job.chunk_bytes), self._ready_s[done:], start_s)
         ends_s: dict[int, list[float]] = defaultdict(list)
         first = job.plan.workers[0]
         for now_s, told in self.player.told(actor):

@@ -137,7 +137,7 @@ class Kind(Generic[P]):
     groups: Groups[P] | None = None
     own_checks: OwnChecks[P] | None = None
     table: Table[P] | None = None
-    simulation: Simulation[P] | None = None
+    simulation: Simulation[P] = Simulation()
 
     def __init_subclass__(cls) -> None:
         """

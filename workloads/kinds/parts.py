@@ -395,7 +395,13 @@ class Table(Generic[P]):
 
 
 class Simulation(Generic[P]):
-    """Decisions of all processes in simulated time."""
+    """Decisions of all processes in simulated time; those of this class are not known.
+
+    Attributes:
+        is_known: whether there is an :meth:`actor`.
+    """
+
+    is_known = False
 
     def actor(
         self, plan: P, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]

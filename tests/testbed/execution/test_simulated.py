@@ -15,7 +15,6 @@ from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
 from testbed.execution.simulated import Simulator, due_s
 from testbed.experiment.expand import trials
-from testbed.fidelity import known_errors
 from testbed.lab.simulator.place import LIMITS
 from testbed.spec import read
 from testbed.trial.files import Files
@@ -76,21 +75,11 @@ def test_iterations_take_their_computing_and_the_time_of_the_busiest_link(tmp_pa
         assert link["bytes"] == pytest.approx(link["theory_bytes"], abs=2)
 
 
-def test_numbers_are_simulated_and_never_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"scheme": "ring(k=2)", "network": "star(hosts=9)", "emulated_s": 2.0, "simulated_s": 1.9}
-    monkeypatch.setattr(known_errors, "KNOWN", tmp_path / "known.json")
-    (tmp_path / "known.json").write_text(f'{{"trials": [{row}]}}'.replace("'", '"'))
-    known_errors._known.cache_clear()
-    try:
-        _, outcome = played(tmp_path)
-        _, unknown = played(tmp_path, "arms=[{topology: star(hosts=4), scheme: ps}]")
-    finally:
-        known_errors._known.cache_clear()
+def test_numbers_are_simulated_and_never_valid(tmp_path: Path) -> None:
+    _, outcome = played(tmp_path)
     judged = outcome.record["fidelity"]
     assert {number["verdict"] for number in judged["numbers"].values()} == {judged["verdict"]} == {"SIMULATED"}
-    assert not any(number["certified"] for number in judged["numbers"].values())
-    assert judged["numbers"]["gst"]["error"] == pytest.approx(0.05)
-    assert unknown.record["fidelity"]["numbers"]["gst"]["error"] is None
+    assert not any(number["certified"] or number["error"] is not None for number in judged["numbers"].values())
 
 
 def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> None:

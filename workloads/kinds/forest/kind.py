@@ -65,7 +65,7 @@ class ForestKind(KindOfForests):
     arithmetic = FixedPointArithmetic()
     groups = ForestGroups()
     table: Table[Forest] | None = ForestTable()
-    simulation: Simulation[Forest] | None = ForestSimulation()
+    simulation: Simulation[Forest] = ForestSimulation()
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)

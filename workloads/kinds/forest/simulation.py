@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class ForestSimulation(Simulation[Forest]):
     """Decisions of our engine."""
 
+    is_known = True
+
     def actor(
         self, plan: Forest, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]
     ) -> Actor:
