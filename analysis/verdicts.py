@@ -1,7 +1,8 @@
-"""The verdicts of a trial's numbers: each is VALID, INVALID or UNWATCHED by itself, with how far off it can be at most.
+"""The verdicts of a trial's numbers: each is VALID, INVALID, UNWATCHED or SIMULATED by itself, with how far off it can
+be at most.
 
 UNWATCHED: no check failed, but nobody saw whether processes stood still or waited for a core, and no bound certifies
-the number. Such a number counts nowhere as VALID.
+the number. SIMULATED: no check failed, and the number is a model's. Such numbers count nowhere as VALID.
 
 Records of a version before that have one verdict for the whole trial, which is then that of every number.
 """
@@ -16,8 +17,8 @@ from testbed.analysis.record.fields import SHARE, Part, optional, required, unre
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
-VALID, INVALID, UNWATCHED = "VALID", "INVALID", "UNWATCHED"
-VERDICTS = (VALID, INVALID, UNWATCHED)
+VALID, INVALID, UNWATCHED, SIMULATED = "VALID", "INVALID", "UNWATCHED", "SIMULATED"
+VERDICTS = (VALID, INVALID, UNWATCHED, SIMULATED)
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
 """Names of the numbers as people call them."""
 FAILED = "FAILED"
@@ -35,7 +36,9 @@ _LIKE = {"waiting": "iterations"}
 class Number(Part):
     """The verdict of one number of a trial. Names of checks are empty in records of earlier versions."""
 
-    verdict: str = required("`VALID`, `INVALID`, or `UNWATCHED`: nothing failed, but nobody watched the processes")
+    verdict: str = required(
+        "`VALID`, `INVALID`, `UNWATCHED`: nothing failed, but nobody watched the processes, or `SIMULATED`: a model's"
+    )
     error: float | None = optional("by how much the number can be off at most; null if not known", SHARE)
     bound_s: float | None = optional("the lower bound that this is from")
     certified: bool = optional(
@@ -80,15 +83,14 @@ def verdict_of(numbers: Mapping[str, Number], name: str) -> Number | None:
     unwatched = tuple(dict.fromkeys(check for one in found for check in one.unwatched))
     if spoilt_by or any(one.verdict == INVALID for one in found):
         return Number(INVALID, spoilt_by=spoilt_by, unwatched=unwatched)
-    is_watched = not unwatched and all(one.verdict == VALID for one in found)
-    return Number(VALID if is_watched else UNWATCHED, unwatched=unwatched)
+    return Number(UNWATCHED if unwatched else joint_verdict(one.verdict for one in found), unwatched=unwatched)
 
 
 def joint_verdict(verdicts: Iterable[str]) -> str:
     """Return the verdict of several numbers, or of one number in several trials, none of which is VALID in some:
-    INVALID if any is, else UNWATCHED if any is."""
+    INVALID if any is, else UNWATCHED if any is, else SIMULATED if any is."""
     known = set(verdicts)
-    return next((verdict for verdict in (INVALID, UNWATCHED) if verdict in known), VALID)
+    return next((verdict for verdict in (INVALID, UNWATCHED, SIMULATED) if verdict in known), VALID)
 
 
 def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
@@ -96,7 +98,7 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
 
     ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number. Where GST and JCT differ: ``GST VALID, JCT
     INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID
-    except iteration times``. Without a VALID one: ``UNWATCHED`` if none is INVALID.
+    except iteration times``. Without a VALID one: their joint verdict.
     """
     total = len(trials)
     names = [name for name in NUMBERS if any(name in trial for trial in trials)]

@@ -54,7 +54,7 @@ from testbed.analysis.comparing.conditions import Difference
 from testbed.analysis.comparing.measured import FAILED, Measured, Side
 from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.statistics import Interval, holm, p_differ
-from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID, joint_verdict
+from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID, joint_verdict
 from testbed.base.errors import IncomparableError, UsageError
 
 LEVEL = 0.02
@@ -466,7 +466,7 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
 def _in_any(trial: Measured, metrics: Collection[str]) -> str:
     """Return a trial's verdict in these metrics together: VALID where it is so in one of them."""
     verdicts = {trial.verdicts.get(name, trial.verdict) for name in metrics}
-    return next(one for one in (VALID, FAILED, INVALID, UNWATCHED) if one in verdicts)
+    return next(one for one in (VALID, FAILED, INVALID, UNWATCHED, SIMULATED) if one in verdicts)
 
 
 def _listed(items: Sequence[object], most: int = 4) -> str:

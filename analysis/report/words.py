@@ -10,7 +10,7 @@ from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
 from testbed.analysis.strikes import never
-from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
+from testbed.analysis.verdicts import CALLED, INVALID, VERDICTS, joint_verdict
 from testbed.base.listing import counted as counted_as
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
@@ -76,10 +76,10 @@ def counts(run: Run) -> str:
     failed = sum(not trial.done for trial in run.trials)
     wrong = [trial for trial in run.finished if not trial.valid]
     useless = [trial for trial in wrong if not any(map(trial.valid_in, trial.numbers))]
-    unwatched = sum(trial.verdict == UNWATCHED for trial in useless)
     others = (
-        *((len(wrong) - len(useless), "VALID in some numbers"), (len(useless) - unwatched, INVALID)),
-        *((unwatched, UNWATCHED), (failed, "failed")),
+        (len(wrong) - len(useless), "VALID in some numbers"),
+        *((sum(trial.verdict == word for trial in useless), word) for word in VERDICTS),
+        (failed, "failed"),
     )
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n]
     plural = "trial" if len(run.trials) == 1 else "trials"

@@ -96,7 +96,7 @@ def chunks_of(job: Job) -> int:
 def not_known(trial: Trial) -> str | None:
     """Say why nothing is predicted of a trial; None where something is."""
     if not trial.spec.place.is_here:
-        return f"the lab {trial.spec.lab} has machines of its own"
+        return f"the lab {trial.spec.lab} does not run on this machine"
     if trial.is_shared:
         return "several jobs share its links"
     if unknown := trial.job.kind.unknown.load(trial.job.plan):

@@ -16,7 +16,12 @@ import typer
 from testbed.base.columns import fitted, tabbed, wrapped
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-COLOURS = {"green": ("VALID", "better"), "yellow": ("UNWATCHED",), "red": ("INVALID", "worse"), "bold red": ("FAILED",)}
+COLOURS = {
+    "green": ("VALID", "better"),
+    "yellow": ("UNWATCHED", "SIMULATED"),
+    "red": ("INVALID", "worse"),
+    "bold red": ("FAILED",),
+}
 """Colours of words that a verdict may be."""
 
 

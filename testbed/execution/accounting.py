@@ -160,6 +160,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         bounds=bounds_of(job, told.samples, course.phases, events) if told_of and job.kind.sums_together else None,
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
+        is_simulated=seen.is_simulated,
     )
     of_samples = _of_samples(found, seen) if told_of else {"metrics": {"jct_s": end_s - start_s}}
     return {

@@ -50,6 +50,7 @@ class Observed:
             circuits, and why those failed that did.
         not_kept: what is to be told of files that a program's ranks wrote.
         is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
+        is_simulated: whether time was simulated, so that numbers are as good as a model is.
     """
 
     trial: Trial
@@ -75,6 +76,7 @@ class Observed:
     failed: Mapping[str, WorkerError] = field(default_factory=dict)
     not_kept: Sequence[str] = ()
     is_played: bool = False
+    is_simulated: bool = False
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
         """Return the lines of one kind, each with its process's ``name``; of a job's processes, or of all."""

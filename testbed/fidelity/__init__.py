@@ -5,13 +5,14 @@ each limit what it was set from. Everything here judges data; nothing is measure
 the checks.
 """
 
-from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID
+from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID
 from testbed.base.check import Check
 from testbed.fidelity.judgement import abouts, failed, judge, only_the_machine, reasons, told, verdicts
 from testbed.fidelity.seen import Seen
 
 __all__ = [
     "INVALID",
+    "SIMULATED",
     "UNWATCHED",
     "VALID",
     "Check",

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis import metrics
-from testbed.analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, joint_verdict
+from testbed.analysis.verdicts import INVALID, NUMBERS, SIMULATED, UNWATCHED, VALID, joint_verdict
 from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
 from testbed.base.plugins import plugged
 from testbed.evidence.bounds import Bounds
@@ -53,6 +53,10 @@ KINDS = (
 )
 """Modules of the checks: each has what its check sees and misses (``ABOUT``), and its ``checks`` of a trial, none where
 it does not apply."""
+
+
+OF_MODELS = (wire, events, lower_bound, own)
+"""The checks that hold in simulated time, too; the others are of a machine."""
 
 
 class CheckModule(Protocol):
@@ -95,10 +99,22 @@ class Error:
 
 def judge(seen: Seen) -> dict[str, Any]:
     """Judge a trial: all its checks and the verdicts of its numbers, as its JSON holds them."""
+    if seen.is_simulated:
+        return _of_model(seen)
     checks = [check for one in modules() for check in one.checks(seen)]
     reported = NUMBERS if seen.samples is not None else (JCT,)
     errors = errors_of(seen) if _is_sound(seen, checks) else {}
     return verdicts(checks, reported, errors, seen.trial.spec.certify)
+
+
+def _of_model(seen: Seen) -> dict[str, Any]:
+    """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
+    model is wrong. Nothing makes a number VALID, and its error is not known."""
+    checks = [check for one in OF_MODELS for check in one.checks(seen)]
+    judged = verdicts(checks, NUMBERS, {}, 0.0)
+    for number in judged["numbers"].values():
+        number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]
+    return judged | {"verdict": joint_verdict(number["verdict"] for number in judged["numbers"].values())}
 
 
 def verdicts(

@@ -24,6 +24,10 @@ is **UNWATCHED** if no check failed, no bound certifies it, and one of these che
 Nobody saw then whether a process stood still or waited for a core. An UNWATCHED number counts nowhere as VALID: not in
 medians, ratios, gates, claims or `repeats: until`. The trial is not measured again, because that would not help.
 
+**Simulated.** A number of a place that plays trials in simulated time is **SIMULATED**, and counts nowhere as VALID
+either. It is INVALID if links carried other bytes than theory says, an event was not carried out, or a time is below
+its lower bound. Its error is not known.
+
 **Error.** A lower bound and a measurement bracket the truth. A GST of 1.01 times its lower bound is too long by
 at most 1 %. A worker that computes longer than its pace can make GST too short, since the others send before GST
 begins; the error includes that. The record holds the error, as a share, as the number's `error`, or null where it

@@ -44,6 +44,7 @@ class Seen:
         bounds: the least that its numbers can be; None where nothing is known beforehand.
         spoilt_bytes: the most that its processes may have sent besides what counts, on any link.
         processes: whether they stood still or waited for a core, seen from outside.
+        is_simulated: whether its numbers are a model's.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
@@ -66,6 +67,7 @@ class Seen:
     processes: ProcessLog = field(default_factory=ProcessLog)
     clocks_s: float = 0.0
     spoilt_bytes: float = 0.0
+    is_simulated: bool = False
 
     @property
     def samples(self) -> pd.DataFrame | None:

@@ -40,6 +40,7 @@ from testbed.workloads.kinds.parts import (
     Reports,
     Scripts,
     Sharing,
+    Simulation,
     Software,
     Survivor,
     Table,
@@ -107,6 +108,7 @@ class Kind(Generic[P]):
         groups: sums among some of the workers.
         own_checks: checks of its finished trials.
         table: its transfers, where all are known before a trial.
+        simulation: how its trials are played in simulated time.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Kind(Generic[P]):
     groups: Groups[P] | None = None
     own_checks: OwnChecks[P] | None = None
     table: Table[P] | None = None
+    simulation: Simulation[P] = Simulation()
 
     def __init_subclass__(cls) -> None:
         """

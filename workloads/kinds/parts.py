@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.learning.parts import Span
+    from testbed.workloads.play.actor import Actor
     from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
 
@@ -393,6 +394,30 @@ class Table(Generic[P]):
         raise NotImplementedError
 
 
+class Simulation(Generic[P]):
+    """Decisions of all processes in simulated time; those of this class are not known.
+
+    Attributes:
+        is_known: whether there is an :meth:`actor`.
+    """
+
+    is_known = False
+
+    def actor(
+        self, plan: P, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]
+    ) -> Actor:
+        """Make the actor of several iterations. It tells each worker's end of each, and may end after an earlier one:
+        then the next ones are played by an actor of their own.
+
+        Args:
+            chunks: what is synchronised, and the size (bytes) of its chunks.
+            ready_s: float64[iterations, workers, buckets]: when buckets are complete after the worker has begun the
+                iteration.
+            start_s: float64[workers]: when each worker begins the first one.
+        """
+        raise NotImplementedError
+
+
 PARTS: dict[str, type[Any]] = {
     "own_samples": OwnSamples,
     "wording": Wording,
@@ -415,6 +440,7 @@ PARTS: dict[str, type[Any]] = {
     "groups": Groups,
     "own_checks": OwnChecks,
     "table": Table,
+    "simulation": Simulation,
 }
 """The class of each part, by the attribute that a kind has it as."""
 FORMER = {

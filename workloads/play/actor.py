@@ -33,7 +33,12 @@ class Tell:
     news: str
 
 
-Deed: TypeAlias = Send | Compute | Tell
+@dataclass(frozen=True, slots=True)
+class End:
+    """End of the play: computations that are still under way do not count."""
+
+
+Deed: TypeAlias = Send | Compute | Tell | End
 
 
 class Actor(Protocol):

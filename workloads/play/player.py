@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TopologyError, TrialError
 from testbed.topologies.model import Topology
-from testbed.workloads.play.actor import Actor, Compute, Deed, Send, Tell
+from testbed.workloads.play.actor import Actor, Compute, Deed, End, Send, Tell
 from testbed.workloads.play.fluid import Fluid
 
 MOST_AT_ONCE = 10**6
@@ -31,33 +32,67 @@ class RateChange:
     rate_bps: float
 
 
-class Player:
-    """One play of an actor.
+class Timeline(Protocol):
+    """Changes of rates, as they come."""
 
-    Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would.
+    def next_s(self) -> float:
+        """Return the moment of the next change; infinite where none is known of."""
+
+    def take(self) -> Iterable[RateChange]:
+        """Return the changes of that moment, which has come."""
+
+
+class Planned:
+    """A timeline of changes that are known beforehand."""
+
+    def __init__(self, changes: Iterable[RateChange] = ()) -> None:
+        self._changes = deque(sorted(changes, key=lambda change: change.at_s))
+
+    def next_s(self) -> float:
+        return self._changes[0].at_s if self._changes else math.inf
+
+    def take(self) -> Iterable[RateChange]:
+        return (self._changes.popleft(),)
+
+
+class Player:
+    """Simulated time of a topology, on which actors are played one after the other.
+
+    Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
+    rate, messages get the share ``goodput``; the rest is headers.
     """
 
-    def __init__(self, actor: Actor, topology: Topology, *, seed: int = 0, changes: Iterable[RateChange] = ()) -> None:
-        self._actor, self._topology, self._seed = actor, topology, seed
+    def __init__(
+        self, topology: Topology, *, seed: int = 0, goodput: float = 1.0, timeline: Timeline | None = None
+    ) -> None:
+        self._topology, self._seed, self._goodput = topology, seed, goodput
+        self._timeline = timeline or Planned()
         self._fluid = Fluid(np.repeat([float(link.rate_bps) for link in topology.links], 2))
         self._numbers: dict[tuple[int, int], int] = {}
         self._delay_s: list[float] = []
         self._paths: list[tuple[int, ...]] = []
         self._sent: list[deque[Send]] = []
         self._order = count()
-        self._later: list[tuple[float, int, Send | Compute | RateChange]] = []
-        for change in changes:
-            self._put(change.at_s, change)
+        self._later: list[tuple[float, int, Send | Compute]] = []
 
-    def told(self) -> Iterator[tuple[float, Tell]]:
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+        return self._fluid.now_s
+
+    def rest(self, duration_s: float) -> None:
+        """Let time pass in which nothing is sent and no rate changes."""
+        self._fluid.advance(self._fluid.now_s + duration_s)
+
+    def told(self, actor: Actor) -> Iterator[tuple[float, Tell]]:
         """Play until nothing is left to do; yield what the actor tells, with its time (s).
 
         Raises:
             TrialError: messages are left that cannot move, or time stands still.
             TopologyError: nodes without a route, or with several connections.
         """
-        yield from self._do(self._actor.begin(0.0))
-        last_s, events = 0.0, 0
+        yield from self._do(actor.begin(self._fluid.now_s))
+        last_s, events = self._fluid.now_s, 0
         while True:
             happened = self._next()
             if not happened:
@@ -71,27 +106,25 @@ class Player:
                     fix="look for messages without bytes that answer each other",
                 )
             for event in happened:
-                if isinstance(event, RateChange):
-                    self._fluid.set_rate(event.link, event.rate_bps)
-                else:
-                    yield from self._do(self._actor.happened(event, now_s))
+                yield from self._do(actor.happened(event, now_s))
         if not self._fluid.is_idle:
             raise self._stuck()
 
     def carried_bytes(self) -> NDArray[np.float64]:
-        """Return the bytes of messages that have ended, by directed link: float64[2 x links]."""
+        """Return the bytes of messages that have ended, with their headers, by directed link: float64[2 x links]."""
         return self._fluid.carried_bytes()
 
-    def _put(self, at_s: float, event: Send | Compute | RateChange) -> None:
+    def _put(self, at_s: float, event: Send | Compute) -> None:
         if not math.isfinite(at_s):  # time would never get there, and the play would not end
             raise ValueError(f"{event} at {at_s} s")
         heapq.heappush(self._later, (at_s, next(self._order), event))
 
-    def _next(self) -> list[Send | Compute | RateChange]:
+    def _next(self) -> list[Send | Compute]:
         """Go on to the next moment at which something happens; return what does, nothing at the end."""
-        happened: list[Send | Compute | RateChange] = []
-        while not happened:
-            ended = self._fluid.advance(self._later[0][0] if self._later else math.inf)
+        happened: list[Send | Compute] = []
+        while not happened and (self._later or not self._fluid.is_idle):
+            changes_s = self._timeline.next_s()
+            ended = self._fluid.advance(min(changes_s, self._later[0][0] if self._later else math.inf))
             now_s = self._fluid.now_s
             for connection in ended:
                 message = self._sent[connection].popleft()
@@ -99,23 +132,29 @@ class Player:
                     self._put(now_s + self._delay_s[connection], message)
                 else:
                     happened.append(message)
-            if not ended:
-                if not self._later:
-                    break
-                while self._later and self._later[0][0] <= now_s:
-                    happened.append(heapq.heappop(self._later)[2])
+            if ended:
+                continue
+            if changes_s <= now_s:
+                for change in self._timeline.take():
+                    self._fluid.set_rate(change.link, change.rate_bps)
+            elif not self._later:
+                break
+            while self._later and self._later[0][0] <= now_s:
+                happened.append(heapq.heappop(self._later)[2])
         return happened
 
     def _do(self, deeds: Iterable[Deed]) -> Iterator[tuple[float, Tell]]:
         for deed in deeds:
             if isinstance(deed, Tell):
                 yield self._fluid.now_s, deed
+            elif isinstance(deed, End):
+                self._later.clear()
             elif isinstance(deed, Compute):
                 self._put(self._fluid.now_s + deed.duration_s, deed)
             else:
                 connection = self._connection(deed.src, deed.dst)
                 self._sent[connection].append(deed)
-                self._fluid.send(connection, deed.count_bytes)
+                self._fluid.send(connection, deed.count_bytes / self._goodput)
 
     def _connection(self, src: int, dst: int) -> int:
         number = self._numbers.get((src, dst))

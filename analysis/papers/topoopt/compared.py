@@ -75,7 +75,7 @@ def compared(runs: Runs) -> Finding:
             ),
         ),
         (
-            "The paper has 128 servers, and its simulator overlaps computing with AllReduces; here they begin when all "
+            "The paper has 128 servers, and overlaps simulated computing with AllReduces; here they begin when all "
             "gradients are there, so networks differ less.",
             "For DLRM each network has the strategy that a search finds for its own links.",
             "The spine-leaf network sums by rings within and across racks (H-AR).",
@@ -127,8 +127,8 @@ def shared(runs: Runs) -> Finding:
             ),
         ),
         (
-            "The paper has 432 servers with eight interfaces, and jobs of many sizes; that is for the flow-level "
-            "simulator. Its fat-trees lose to incast and to hops between jobs' servers; here each job has a pod.",
+            "The paper has 432 servers with eight interfaces, and jobs of many sizes; that is for a "
+            "simulation. Its fat-trees lose to incast and to hops between jobs' servers; here each job has a pod.",
             "BERT and VGG16 mostly compute, in every network, and so weigh down the mean.",
         ),
     )

@@ -36,10 +36,10 @@ def reconfigured(runs: Runs) -> Finding:
             within(f"{rows[-1].name}: at least {BY_FAR:g}", rows[-1], low=BY_FAR),
         ),
         (
-            'That moving circuits pays "when the reconfiguration latency is lower than 1 us" is for the flow-level '
-            "simulator: processes cannot stop and go on so fast.",
+            'That moving circuits pays "when the reconfiguration latency is lower than 1 us" is for a '
+            "simulation: processes cannot stop and go on so fast.",
             "Processes hold before circuits are dark, and TCP has to deliver what is on its way: 5 to 15 ms a move, "
-            "which the paper's simulator does not have.",
+            "which the paper's simulation does not have.",
         ),
     )
 

@@ -104,7 +104,7 @@ PAPER = Paper(
             compared,
             tuple(OTHERS),
             (
-                "16 servers in place of 128, whose networks are for the simulator; rates and gradients are divided by "
+                "16 servers in place of 128, whose networks are for a simulation; rates and gradients are divided by "
                 "5,000, so times stay. Computing takes what a GPU of 10 TFLOP/s takes.",
             ),
         ),

@@ -136,7 +136,7 @@ workload: {kind: command, command: python -V}
 arms: [{topology: star(hosts=2)}]
 """
 UNKNOWN = {
-    "lab: baremetal\n" + FAST: "the lab baremetal has machines of its own",
+    "lab: baremetal\n" + FAST: "the lab baremetal does not run on this machine",
     FAST.replace("4 Gbit/s", "4 Gbit/s, delay: 1 ms"): IMPAIRED,
     FAST.replace("4 Gbit/s", "4 Gbit/s, loss: 1 %"): IMPAIRED,
     FAST.replace('"bcube(n=3,k=2)", scheme: bml', "star(hosts=4), scheme: gloo"): (

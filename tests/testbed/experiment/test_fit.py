@@ -103,7 +103,7 @@ def test_no_part_of_an_experiment_is_fitted() -> None:
 @pytest.mark.parametrize(
     ("text", "of", "problem"),
     [
-        (PLAYED + "lab: baremetal\n", SLOW, "the lab baremetal has machines of its own"),
+        (PLAYED + "lab: baremetal\n", SLOW, "the lab baremetal does not run on this machine"),
         (
             PLAYED.replace("scale: fit", "scale: fit, overlap: layer").replace("40 Gbit/s", "4000 Gbit/s"),
             SLOW,

@@ -135,7 +135,7 @@ def test_a_lab_of_another_package_is_planned(example: Path) -> None:
     planned, too_long, misspelt = commands(example, *(("plan", "spec.yaml", *words) for words in asked))
     assert "1 trial in lab patient" in planned.out, planned.err
     assert too_long.err == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
-    assert "'pateint' is not one of: netns, mininet, docker, baremetal, patient" in misspelt.err
+    assert "'pateint' is not one of: netns, mininet, docker, baremetal, simulator, patient" in misspelt.err
 
 
 def test_a_lab_of_another_package_has_limits_of_its_own(example: Path) -> None:

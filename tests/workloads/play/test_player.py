@@ -12,7 +12,7 @@ from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play import player
 from testbed.workloads.play.actor import Compute, Deed, Send, Tell
-from testbed.workloads.play.player import Player, RateChange
+from testbed.workloads.play.player import Planned, Player, RateChange
 
 
 class Messages:
@@ -30,7 +30,7 @@ class Messages:
 
 
 def news(topology: Topology, *deeds: Deed, changes: Iterable[RateChange] = ()) -> list[str]:
-    return [tell.news for _, tell in Player(Messages(deeds), topology, changes=changes).told()]
+    return [tell.news for _, tell in Player(topology, timeline=Planned(changes)).told(Messages(deeds))]
 
 
 def test_messages_arrive_in_the_time_that_their_links_take(topology: Callable[..., Topology]) -> None:
@@ -47,8 +47,8 @@ def test_each_link_delays_a_message_and_not_the_next_one_behind_it() -> None:
 def test_bytes_before_and_after_a_link_halves_add_up(topology: Callable[..., Topology]) -> None:
     star = topology("star(hosts=2)", 8_000)
     uplink = star.paths(0, 1)[0].links[0]
-    played = Player(Messages([Send(0, 1, 1000, "a")]), star, changes=[RateChange(0.5, uplink, 4_000)])
-    assert [tell.news for _, tell in played.told()] == ["a at 1.500000"]
+    played = Player(star, timeline=Planned([RateChange(0.5, uplink, 4_000)]))
+    assert [tell.news for _, tell in played.told(Messages([Send(0, 1, 1000, "a")]))] == ["a at 1.500000"]
     assert played.carried_bytes()[uplink] == 1000
 
 
@@ -79,7 +79,7 @@ def test_time_that_stands_still_is_an_error(topology: Callable[..., Topology], m
 
     monkeypatch.setattr(player, "MOST_AT_ONCE", 1_000)
     with pytest.raises(TrialError, match=r"stands still at 0\.000000000 s: more than 1,000 events"):
-        list(Player(Circle([Send(0, 1, 0, "a")]), topology("star(hosts=2)")).told())
+        list(Player(topology("star(hosts=2)")).told(Circle([Send(0, 1, 0, "a")])))
 
 
 @pytest.mark.parametrize("never_s", [math.inf, math.nan])
@@ -87,8 +87,6 @@ def test_what_never_happens_is_refused(topology: Callable[..., Topology], never_
     star = topology("star(hosts=2)")
     with pytest.raises(ValueError, match="Compute"):
         news(star, Compute(never_s, "a"))
-    with pytest.raises(ValueError, match="RateChange"):
-        news(star, changes=[RateChange(never_s, 0, 1.0)])
 
 
 def test_nodes_with_several_connections_are_refused(topology: Callable[..., Topology]) -> None:
@@ -101,8 +99,8 @@ def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topo
     racks = topology("spine_leaf(racks=2,hosts_per_rack=2,spines=4,routing=ecmp)")
 
     def links(seed: int) -> list[int]:
-        played = Player(Messages([Send(0, 2, 1, "a")]), racks, seed=seed)
-        assert len(list(played.told())) == 1
+        played = Player(racks, seed=seed)
+        assert len(list(played.told(Messages([Send(0, 2, 1, "a")])))) == 1
         return [int(link) for link in played.carried_bytes().nonzero()[0]]
 
     assert len({tuple(links(seed)) for seed in range(40)}) == 4

@@ -25,7 +25,7 @@ def times(
 ) -> dict[int, float]:
     """When each worker has all sums (s)."""
     forest = build(scheme, topology, [FLOATS])
-    told = list(Player(Synchronisation(forest, chunks or whole(forest, FLOATS), ready_s), topology).told())
+    told = list(Player(topology).told(Synchronisation(forest, chunks or whole(forest, FLOATS), ready_s)))
     assert all(tell.news == SYNCHRONISED for _, tell in told)
     assert sorted(tell.node for _, tell in told) == sorted(forest.workers)  # each once
     return {tell.node: at_s for at_s, tell in told}
@@ -89,8 +89,8 @@ def test_links_carry_the_bytes_of_theory_in_no_less_than_the_bound(
     exponents = forest.fixed is not None and forest.fixed.scale is None
 
     def play() -> tuple[list[tuple[float, object]], Player]:
-        played = Player(Synchronisation(forest, chunks, np.full((len(forest.workers), 2), 0.1)), made)
-        return list(played.told()), played
+        played = Player(made)
+        return list(played.told(Synchronisation(forest, chunks, np.full((len(forest.workers), 2), 0.1)))), played
 
     told, played = play()
     theory = cost(forest, made, 4 * FLOATS)

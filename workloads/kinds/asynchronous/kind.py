@@ -16,7 +16,7 @@ from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
 from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Carrier, Connections, OwnChecks, OwnSamples, Wording
+from testbed.workloads.kinds.parts import Carrier, Connections, OwnChecks, OwnSamples, Simulation, Wording
 from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -79,6 +79,7 @@ class AsynchronousKind(ForestKind):
     connections = Connections()
     sharing = None
     table = None
+    simulation: Simulation[Forest] = Simulation()
     own_samples = UpdateSamples(("update", "version", "staleness", "update_*", "version_*"), ("held_s",))
     wording = UpdateWording(NOTES, "a single process that makes the server's updates in their order")
 

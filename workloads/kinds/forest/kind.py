@@ -16,8 +16,9 @@ from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
 from testbed.workloads.kinds.forest.groups import ForestGroups
 from testbed.workloads.kinds.forest.repair import ForestRepair
 from testbed.workloads.kinds.forest.sharing import ForestSharing
+from testbed.workloads.kinds.forest.simulation import ForestSimulation
 from testbed.workloads.kinds.forest.table import ForestTable
-from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing, Table
+from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing, Simulation, Table
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
@@ -64,6 +65,7 @@ class ForestKind(KindOfForests):
     arithmetic = FixedPointArithmetic()
     groups = ForestGroups()
     table: Table[Forest] | None = ForestTable()
+    simulation: Simulation[Forest] = ForestSimulation()
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)

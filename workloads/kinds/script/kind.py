@@ -11,7 +11,7 @@ from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.forest.sharing import AloneSharing
-from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Table, Unknown, Wording
+from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Simulation, Table, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
 from testbed.workloads.sync.cost import Shaper
@@ -112,6 +112,7 @@ class ScriptKind(ForestKind):
     scripts = Ranks()
     own_checks = ScriptChecks()
     table = ScriptTable()
+    simulation: Simulation[Forest] = Simulation()
     connections = None
     sharing = AloneSharing()
     repair = None

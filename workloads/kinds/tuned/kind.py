@@ -11,7 +11,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports, Sharing
+from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports, Sharing, Simulation
 from testbed.workloads.kinds.tuned.plan import Tuned
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.forest import Forest
@@ -73,6 +73,7 @@ class TunedKind(ForestKind):
     reports = TunedReports()
     sharing = TunedSharing()
     table = None
+    simulation: Simulation[Forest] = Simulation()
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         super().refuse(plan, topology, asked)

@@ -1,0 +1,340 @@
+"""The place that plays trials in simulated time (:mod:`testbed.workloads.play`).
+
+Kinds say what moves (:class:`testbed.workloads.kinds.parts.Simulation`). Workers compute exactly for their pace, links
+share their rates at once, and what a trial's schedule changes of links is changed on time. Iterations that begin alike
+and that no change disturbs are played once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import SpecError, TrialError
+from testbed.control.conductor import Record
+from testbed.control.feed import Feed
+from testbed.evidence.spot_checks import Readings
+from testbed.execution.observed import Lines, Observed
+from testbed.execution.so_far import SoFar, Tick
+from testbed.execution.stage import check
+from testbed.execution.starting import Began
+from testbed.lab.base import LinkChange
+from testbed.lab.limits import Limits
+from testbed.lab.measurements import Counters
+from testbed.lab.programs import Exit
+from testbed.machine.monitor import CpuLog
+from testbed.perturb.circuits import State
+from testbed.perturb.events import Event
+from testbed.perturb.kinds.base import STEPS, Perturbation
+from testbed.perturb.schedule import Schedule
+from testbed.recovery.deaths import undisturbed
+from testbed.topologies.model import Topology
+from testbed.trial.files import Files
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
+from testbed.workloads.job import Replay
+from testbed.workloads.learning.replay import FORWARD
+from testbed.workloads.play.fluid import library
+from testbed.workloads.play.player import Player, RateChange
+
+DIGITS = 12
+"""Digits after the point (s) to which beginnings must be the same in iterations that are played once."""
+LABS = "take a lab with processes"
+DONE = {
+    **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
+    **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "wire_bytes"), None),
+    **{"max_rss_bytes": 0, "sent": None},
+}
+"""Fields of a process's last line."""
+
+
+class Simulator:
+    """Simulated time as a place.
+
+    Raises:
+        MissingToolError: there is no compiled solver.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        library()
+
+    def require(self, trial: Trial) -> None:
+        """
+        Raises:
+            SpecError: the trial has something that is not simulated.
+        """
+        check(trial, ())
+        if len(trial.jobs) > 1:
+            raise SpecError(f"the lab {trial.spec.lab} plays one job at a time", fix=f"take one job, or {LABS}")
+        _require_job(trial.job)
+        _require_network(trial)
+
+    def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
+        """Play the trial."""
+        job, readings = trial.job, Readings()
+        timeline = _Timeline(trial.schedule(), trial.topology)
+        play = _Play(trial, timeline)
+        for iteration in play.iterations():
+            tick(iteration, SoFar(Feed({}), readings, {}, 0))
+        end_s = play.player.now_s
+        return Observed(
+            trial=trial,
+            counters=[Counters(link, round(count), 0, 0) for link, count in enumerate(play.carried_bytes().tolist())],
+            cpu=CpuLog(),
+            lab={"lab": trial.spec.lab},
+            differs=None,
+            readings=readings,
+            events=timeline.records(end_s),
+            background=[],
+            circuits=[State(trial.topology)],
+            lines=_lines(job, play.ends_s),
+            exits=[Exit(name, process.node, 0, 0.0, end_s) for name, process in trial.members.items()],
+            courses={job.name: undisturbed(job)},
+            began={job.name: Began(0.0, 0.0, 0.0, 0.0)},
+            is_played=True,
+            is_simulated=True,
+        )
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""
+
+
+def _require_job(job: Job) -> None:
+    lab = job.network.spec.lab
+    if job.workload.program:
+        raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile, or {LABS}")
+    if not job.kind.simulation.is_known:
+        raise SpecError(
+            f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
+            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+        )
+    if not job.knows_pace:
+        raise SpecError(
+            f"compute: real in the lab {lab}: nothing is computed here",
+            fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
+        )
+    if job.work.is_trained:
+        raise SpecError(
+            f"nothing is trained in the lab {lab}", fix=f"play a profile (kind: profile) of the model, or {LABS}"
+        )
+    for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
+        if value not in most:
+            raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
+    if job.network.arm.checkpoint is not None:
+        raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
+
+
+def _require_network(trial: Trial) -> None:
+    lab, settings = trial.spec.lab, link_settings(trial.spec)
+    asked = {"loss": settings.loss, "jitter": settings.jitter_s, "reorder": settings.reorder}
+    asked |= {"queue": settings.drops, "ecn": settings.mark_at_bytes is not None}
+    for key in (key for key, value in asked.items() if value):
+        raise SpecError(f"links.{key}: the lab {lab} has no packets", fix=f"remove {key}, or {LABS}")
+    if trial.topology.is_parallel:
+        raise SpecError(
+            f"{trial.topology.expression}: the lab {lab} plays one connection between two hosts",
+            fix=f"take a topology without parallel circuits and without every_nic, or {LABS}",
+        )
+    for perturbation in trial.network.perturbations:
+        if not _is_simulated(perturbation, trial):
+            raise SpecError(
+                f"perturb: {perturbation.title}: the lab {lab} changes only rates of links, blocks them, and slows "
+                "workers down",
+                fix=f"remove it, or {LABS}",
+            )
+    for stream in trial.schedule().streams:
+        if (event := next(stream, None)) is not None and not _changes_rates_only(event):
+            raise SpecError(
+                f"perturb: {event.kind}: the lab {lab} changes only rates of links, and blocks them",
+                fix=f"remove it, or {LABS}",
+            )
+
+
+def _is_simulated(one: Perturbation, trial: Trial) -> bool:
+    """Whether a perturbation needs nothing but links whose rates change, and workers that compute for longer."""
+    needs = (one.stops, one.kills, one.impairment, one.reconfiguration, one.moves_circuits, one.while_probed)
+    return not (any(needs) or STEPS in one.effects or one.step_sigma_s(trial.topology))
+
+
+def _changes_rates_only(event: Event) -> bool:
+    others = (event.impairments, event.signals, event.move, event.kills, event.stops)
+    return not any(others) and all(change.queue_bytes is None for change in event.links)
+
+
+class _Timeline:
+    """The trial's schedule as a :class:`testbed.workloads.play.player.Timeline`."""
+
+    def __init__(self, schedule: Schedule, topology: Topology) -> None:
+        self._now_s, self._completed = 0.0, 0
+        self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
+        self._records: list[Record] = []
+        self._rate_bps = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+        self._blocked = np.zeros(len(self._rate_bps), bool)
+
+    @property
+    def happened(self) -> int:
+        """Number of events until now."""
+        return len(self._records)
+
+    def next_s(self) -> float:
+        return min((self._due_s(event) for event, _ in self._pending), default=math.inf)
+
+    def take(self) -> Iterator[RateChange]:
+        at = min(range(len(self._pending)), key=lambda at: self._due_s(self._pending[at][0]))
+        event, stream = self._pending.pop(at)
+        due_s = self._due_s(event)
+        if not _changes_rates_only(event):
+            raise TrialError(f"{event.what}: this is not simulated", fix=f"remove it, or {LABS}")
+        self._records.append(Record(event.kind, event.what, due_s, due_s, due_s, links=event.links))
+        if (later := next(stream, None)) is not None:
+            self._pending.append((later, stream))
+        return (self._changed(change, due_s) for change in event.links)
+
+    def completed(self, iterations: int, now_s: float) -> None:
+        """Note that rank 0 has done so many iterations."""
+        self._completed, self._now_s = iterations, now_s
+
+    def is_calm(self, until_s: float, iterations: int) -> bool:
+        """Whether nothing changes up to this moment and until rank 0 has done so many iterations."""
+        asked = [event.at.iteration for event, _ in self._pending if event.at.iteration is not None]
+        return until_s < self.next_s() and iterations < min(asked, default=iterations + 1)
+
+    def rates(self) -> bytes:
+        """Return the rates of all links now, to compare."""
+        return np.where(self._blocked, 0.0, self._rate_bps).tobytes()
+
+    def records(self, end_s: float) -> list[Record]:
+        """Return what happened until the end, and what should have happened."""
+        missed = [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
+        return [*(record for record in self._records if (record.begun_s or 0.0) <= end_s), *missed]
+
+    def _due_s(self, event: Event) -> float:
+        if event.at.iteration is not None:
+            return self._now_s if event.at.iteration <= self._completed else math.inf
+        return event.at.time_s or 0.0
+
+    def _changed(self, change: LinkChange, at_s: float) -> RateChange:
+        link = change.directed_link
+        if change.rate_bps is not None:
+            self._rate_bps[link] = change.rate_bps
+        if change.blocked is not None:
+            self._blocked[link] = change.blocked
+        return RateChange(at_s, link, 0.0 if self._blocked[link] else float(self._rate_bps[link]))
+
+
+@dataclass(frozen=True)
+class _Played:
+    """Iterations that were played together: each worker's ends after the beginning (float64[iterations, workers]), and
+    the bytes of links."""
+
+    ends_s: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+
+
+class _Play:
+    """The iterations of a job."""
+
+    def __init__(self, trial: Trial, timeline: _Timeline) -> None:
+        self._job, self._timeline = trial.job, timeline
+        network = trial.network
+        self.player = Player(trial.topology, seed=trial.spec.seed, goodput=network.goodput, timeline=timeline)
+        self._ready_s = due_s(self._job)
+        self._known: dict[tuple[bytes, ...], _Played] = {}
+        self._repeated_bytes = np.zeros(2 * len(trial.topology.links))
+        self.ends_s: list[NDArray[np.float64]] = []
+        """By iteration, each worker's end."""
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        """Return what each directed link carried, in iterations that were played once as often as there were any."""
+        carried: NDArray[np.float64] = self.player.carried_bytes() + self._repeated_bytes
+        return carried
+
+    def iterations(self) -> Iterator[int]:
+        """Play all; yield the number of those that are done, now and then."""
+        start_s = np.zeros(self._job.world)
+        while (done := len(self.ends_s)) < self._job.iterations:
+            now_s = self.player.now_s
+            key = (np.round(start_s, DIGITS).tobytes(), self._ready_s[done].tobytes(), self._timeline.rates())
+            known = self._known.get(key)
+            if known is not None and self._is_repeated(known, done):
+                self.player.rest(float(known.ends_s.max()))
+                self._repeated_bytes += known.link_bytes
+                played = known
+            else:
+                changes = self._timeline.happened
+                played = self._played(done, start_s)
+                if len(played.ends_s) == 1 and changes == self._timeline.happened:
+                    self._known[key] = played
+            self.ends_s += [now_s + ends_s for ends_s in played.ends_s]
+            self._timeline.completed(len(self.ends_s), self.player.now_s)
+            start_s = played.ends_s[-1] - played.ends_s[-1].max()
+            yield len(self.ends_s)
+
+    def _is_repeated(self, known: _Played, done: int) -> bool:
+        """Whether the next iteration goes as one that is known: nothing changes, and no worker has a bucket of the one
+        after it before it ends."""
+        ends_s, last_s = known.ends_s[0], float(known.ends_s[0].max())
+        if not self._timeline.is_calm(self.player.now_s + last_s, done + 1):
+            return False
+        is_last = done + 1 == self._job.iterations
+        return is_last or float((ends_s + self._ready_s[done + 1].min(axis=1)).min()) >= last_s
+
+    def _played(self, done: int, start_s: NDArray[np.float64]) -> _Played:
+        job, begun_s = self._job, self.player.now_s
+        before = self.player.carried_bytes()
+        actor = job.kind.simulation.actor(job.plan, (job.gradient, job.chunk_bytes), self._ready_s[done:], start_s)
+        ends_s: dict[int, list[float]] = defaultdict(list)
+        first = job.plan.workers[0]
+        for now_s, told in self.player.told(actor):
+            ends_s[told.node].append(now_s - begun_s)
+            if told.node == first:
+                self._timeline.completed(done + len(ends_s[first]), now_s)
+        by_worker = [ends_s[node] for node in job.plan.workers]
+        return _Played(np.array(by_worker).T, self.player.carried_bytes() - before)
+
+
+def due_s(job: Job) -> NDArray[np.float64]:
+    """Return when each bucket is complete after its worker has begun the iteration, float64[iterations, workers,
+    buckets], as :class:`testbed.workloads.learning.replay.Player` has it."""
+    if job.work.overlap == "none":
+        return job.pace_s.T[:, :, None]
+    task, slow = cast("Replay", job.training), job.stragglers  # of no other work layers leave early
+    shares, pace_s = np.array(task.shares), job.compute.pace_s
+    factor, extra_s = (1.0, 0.0) if slow is None else (slow.factor.T[:, :, None], slow.extra_s.T[:, :, None])
+    each_s = factor * (1 - FORWARD) * pace_s * shares + extra_s * shares
+    due = factor * FORWARD * pace_s + np.cumsum(each_s, axis=-1)
+    return np.broadcast_to(due, (job.iterations, job.world, len(shares)))
+
+
+def _lines(job: Job, ends_s: Sequence[NDArray[np.float64]]) -> dict[str, Lines]:
+    """Return, by process, the lines that it would have written."""
+    ranks = {name: rank for rank, name in enumerate(job.workers)}
+    ready_s = due_s(job)[:, :, -1]
+    said: dict[str, Lines] = {}
+    for name, node in job.processes.items():
+        rank = ranks.get(name)
+        hello = {"rank": rank, "node": node, "device": "none", "congestion_control": "none"}
+        own = [] if rank is None else _iterations(rank, node, ready_s[:, rank], [ends[rank] for ends in ends_s])
+        said[name] = [{"kind": "hello", **hello}, *own, {"kind": "done", **DONE}]
+    return said
+
+
+def _iterations(rank: int, node: int, ready_s: NDArray[np.float64], ends_s: Sequence[float]) -> Lines:
+    starts_s = chain((0.0,), ends_s)
+    return [
+        {
+            **{"kind": "iteration", "i": i, "rank": rank, "node": node, "loss": None},
+            **{"start": float(start_s), "ready": float(start_s) + pace_s, "sum": float(end_s), "end": float(end_s)},
+            **{"compute_s": pace_s, "overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+        }
+        for i, (start_s, pace_s, end_s) in enumerate(zip(starts_s, ready_s.tolist(), ends_s, strict=False))
+    ]

@@ -1,0 +1,1 @@
+"""The place ``simulator``: trials in simulated time."""

@@ -1,0 +1,224 @@
+"""Trials in simulated time: worked examples, what is done to links, verdicts, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from testbed.base.errors import SpecError, TrialError
+from testbed.evidence.referee import Referee
+from testbed.execution.execute import Outcome, execute
+from testbed.execution.simulated import Simulator, due_s
+from testbed.experiment.expand import trials
+from testbed.lab.simulator.place import LIMITS
+from testbed.spec import read
+from testbed.trial.files import Files
+from testbed.trial.model import Trial
+from testbed.workloads.play.synchronisation import Synchronisation
+
+from ..bench import fits_schema
+
+SPEC = """
+name: simulated
+lab: simulator
+seed: 3
+links: {rate: 1 Gbit/s}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 10, compute: {mode: paced, pace: {32: 300 ms}}}
+arms: [{topology: star(hosts=4), scheme: ring}]
+"""
+
+
+def trial_of(*changes: str) -> Trial:
+    return trials(read(SPEC, "spec.yaml", Path(), changes))[0]
+
+
+def played(folder: Path, *changes: str) -> tuple[Trial, Outcome]:
+    trial = trial_of(*changes)
+    with Referee() as referee:
+        outcome = execute(trial, Simulator(LIMITS), referee, folder, "reno", lambda *_: None)
+    fits_schema(outcome)
+    assert (outcome.record["status"], outcome.record["error"]) == ("done", None)
+    return trial, outcome
+
+
+def perturbed(folder: Path, *perturb: str, **keys: str) -> tuple[Trial, Outcome]:
+    changes = [f"{key.replace('__', '.')}={value}" for key, value in keys.items()]
+    return played(folder, f"perturb=[{', '.join(perturb)}]", *changes)
+
+
+def whole_s(trial: Trial) -> float:
+    """The time that the busiest link takes for all bytes at its rate."""
+    busiest: float = (trial.job.cost.link_bytes * 8 / np.array(trial.job.cost.link_rate_bps)).max()
+    return busiest / trial.network.goodput
+
+
+def samples_of(outcome: Outcome) -> pd.DataFrame:
+    assert outcome.samples is not None
+    return outcome.samples
+
+
+def gst_s(outcome: Outcome) -> list[float]:
+    by = samples_of(outcome).groupby("iteration")
+    return list(by["sum_s"].max() - by["ready_s"].max())
+
+
+def test_iterations_take_their_computing_and_the_time_of_the_busiest_link(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path)
+    assert outcome.record["metrics"]["jct_s"] == pytest.approx(10 * (0.3 + whole_s(trial)))
+    assert len(samples_of(outcome)) == 40
+    for link in outcome.record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], abs=2)
+
+
+def test_numbers_are_simulated_and_never_valid(tmp_path: Path) -> None:
+    _, outcome = played(tmp_path)
+    judged = outcome.record["fidelity"]
+    assert {number["verdict"] for number in judged["numbers"].values()} == {judged["verdict"]} == {"SIMULATED"}
+    assert not any(number["certified"] or number["error"] is not None for number in judged["numbers"].values())
+
+
+def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> None:
+    class Twice(Simulator):
+        def run(self, *told: Any) -> Any:
+            seen = super().run(*told)
+            seen.counters = [type(one)(one.directed_link, 2 * one.bytes, 0, 0) for one in seen.counters]
+            return seen
+
+    with Referee() as referee:
+        outcome = execute(trial_of(), Twice(LIMITS), referee, tmp_path, "reno", lambda *_: None)
+    assert outcome.record["fidelity"]["numbers"]["gst"]["spoilt_by"] == ["bytes on the wire"]
+
+
+def test_iterations_that_are_alike_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    class Counted(Synchronisation):
+        def __init__(self, *arguments: Any) -> None:
+            begun.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("testbed.workloads.kinds.forest.simulation.Synchronisation", Counted)
+    _, outcome = played(tmp_path, "workload.iterations=100")
+    assert len(begun) == 1
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED", "all links carried a hundred times as much"
+    assert gst_s(outcome) == pytest.approx([gst_s(outcome)[0]] * 100)
+
+
+def test_repeated_iterations_have_the_times_of_those_that_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = "arms=[{topology: star(hosts=6), scheme: tree}]"
+    _, once = played(tmp_path, arm)
+    monkeypatch.setattr("testbed.execution.simulated._Play._is_repeated", lambda *_: False)
+    _, each = played(tmp_path, arm)
+    for name in ("start_s", "ready_s", "sum_s"):
+        assert samples_of(once)[name].tolist() == pytest.approx(samples_of(each)[name].tolist(), abs=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["ps", "tree", "halving_doubling", "rina(slots=12)"])
+def test_workers_that_compute_nothing_do_not_wait_for_each_other(tmp_path: Path, scheme: str) -> None:
+    network = "'spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)'"
+    arm = f"arms=[{{topology: {network}, scheme: '{scheme}'}}]"
+    _, outcome = played(tmp_path, arm, "workload.compute=none", "workload.iterations=5")
+    samples = samples_of(outcome)
+    for _, own in samples.groupby("rank"):
+        assert own["start_s"].tolist()[1:] == own["end_s"].tolist()[:-1]
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+
+
+def test_the_same_trial_has_the_same_samples_to_the_last_bit(tmp_path: Path) -> None:
+    tables = []
+    for _ in range(2):
+        table = io.BytesIO()
+        samples_of(perturbed(tmp_path, "{kind: straggle, probability: 0.3, slowdown: 2}")[1]).to_parquet(table)
+        tables.append(table.getvalue())
+    assert tables[0] == tables[1]
+
+
+def test_gst_counts_from_the_last_gradient_of_a_straggler(tmp_path: Path) -> None:
+    trial, outcome = perturbed(tmp_path, "{kind: slow, workers: [h2], slowdown: 2}")
+    ready_s = samples_of(outcome).query("iteration == 0").set_index("rank")["ready_s"]
+    assert ready_s.tolist() == pytest.approx([0.3, 0.3, 0.6, 0.3])
+    assert gst_s(outcome)[0] <= whole_s(trial) * (1 + 1e-9)
+
+
+def test_a_link_that_halves_doubles_the_rest_of_a_synchronisation(tmp_path: Path) -> None:
+    trial = trial_of()
+    begin_s = 0.3 + whole_s(trial) / 2
+    change = f"{{kind: rate, links: [h0], share: 50 %, at: {begin_s} s, until: 1.4 s}}"
+    _, outcome = perturbed(tmp_path, change)
+    took_s = gst_s(outcome)
+    assert took_s[0] == pytest.approx(1.5 * whole_s(trial), rel=1e-3)
+    assert took_s[1] == pytest.approx(2 * whole_s(trial))
+    assert took_s[2:] == pytest.approx([whole_s(trial)] * 8)
+    events = outcome.record["events"]
+    assert [event["begun_s"] for event in events] == pytest.approx([begin_s, 1.4], abs=1e-6)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+
+
+def test_a_change_comes_when_rank_0_has_done_its_iterations(tmp_path: Path) -> None:
+    trial, outcome = perturbed(tmp_path, "{kind: rate, share: 50 %, at: iteration 2, until: iteration 5}")
+    assert [round(took_s / whole_s(trial)) for took_s in gst_s(outcome)] == [1, 1, 2, 2, 2, 1, 1, 1, 1, 1]
+
+
+def test_a_blocked_link_that_comes_back_only_costs_time(tmp_path: Path) -> None:
+    trial, outcome = perturbed(tmp_path, "{kind: down, links: [h0], at: 300 ms, until: 500 ms}")
+    assert gst_s(outcome)[0] == pytest.approx(0.2 + whole_s(trial))
+
+
+def test_a_link_that_stays_blocked_fails_the_trial(tmp_path: Path) -> None:
+    trial = trial_of("perturb=[{kind: down, links: [h0], at: 300 ms}]")
+    with pytest.raises(TrialError, match=r"nothing moves after 0\.\d+ s .* wait for the links h0-s0"):
+        Simulator(LIMITS).run(trial, Files(tmp_path, tmp_path), "reno", lambda *_: None)
+
+
+def test_rates_that_change_by_chance_without_end_come_to_an_end(tmp_path: Path) -> None:
+    change = "{kind: rates, every: 100 ms, shares: {20 %: 0.5, 60 %: 0.5}, links: [h0]}"
+    _, outcome = perturbed(tmp_path, change)
+    assert len(outcome.record["events"]) > 10
+
+
+def test_each_delay_of_a_link_adds_to_each_round_of_a_ring(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path, "links={rate: 1 Gbit/s, delay: 1 ms}", "workload.chunk=1 GB")
+    assert gst_s(outcome)[0] == pytest.approx(whole_s(trial) + 6 * 2 * 0.001)
+
+
+def test_layers_overlap_with_computing(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path, "workload.overlap=layer", "links.rate=10 Mbit/s", "workload.iterations=2")
+    ready_s = due_s(trial.job)
+    assert ready_s.shape == (2, 4, len(trial.job.gradient.buckets))
+    assert (np.diff(ready_s) > 0).all()
+    assert ready_s[:, :, -1] == pytest.approx(0.3)
+    assert ready_s[0, 0, 0] > 0.1, "the forward pass takes a third"
+    assert 0 < gst_s(outcome)[0] < whole_s(trial)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (["workload={model: lenet5, dataset: digits, batch: 32, iterations: 3}"], "nothing is computed here"),
+        (["workload={model: lenet5, dataset: digits, batch: 32, iterations: 3, compute: none}"], "nothing is trained"),
+        (
+            ["workload={kind: command, command: sleep 1, inputs: []}", "arms=[{topology: star(hosts=4)}]"],
+            "runs no programs",
+        ),
+        (["arms=[{topology: star(hosts=4), scheme: async_ps}]"], "cannot play async_ps of kind asynchronous"),
+        (["workload.overlap=both"], "overlap: both is not simulated"),
+        (["workload.overlap=layer", "workload.priority=layer"], "priority: layer is not simulated"),
+        (["links={rate: 1 Gbit/s, loss: 1 %}"], "links.loss: the lab simulator has no packets"),
+        (["links={rate: 1 Gbit/s, queue: 64 KiB}"], "links.queue: the lab simulator has no packets"),
+        (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "changes only rates of links"),
+        (["perturb=[{kind: freeze, hosts: [h1], at: 1 s, until: 2 s}]"], "changes only rates of links"),
+        (["perturb=[{kind: background, from: h0, to: h1}]"], "changes only rates of links"),
+        (["perturb=[{kind: jitter, sigma: 1 ms, of: step}]"], "changes only rates of links"),
+        (["arms=[{topology: 'star(hosts=4,server_nics=2,routing=every_nic)', scheme: ring}]"], "one connection"),
+    ],
+)
+def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        Simulator(LIMITS).require(trial_of(*changes))
