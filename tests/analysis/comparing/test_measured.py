@@ -236,7 +236,7 @@ def test_in_an_older_baseline_each_metric_has_the_trials_verdict(tmp_path: Path)
         ({"verdicts": {"gst": "GOOD"}}, "a verdict is 'GOOD', not VALID or INVALID"),
         ({"verdicts": {}}, "KeyError: 'gst'"),
         ({"verdicts": ["VALID"]}, "TypeError"),
-        ({"verdict": "GOOD"}, "a verdict is 'GOOD', not VALID or INVALID or UNWATCHED or FAILED"),
+        ({"verdict": "GOOD"}, "a verdict is 'GOOD', not VALID or INVALID or UNWATCHED or SIMULATED or FAILED"),
         ({"id": "ring-b16-r2"}, "ring, batch 16 has the trial ring-b16-r2 twice"),
     ],
 )
