@@ -66,6 +66,15 @@ def numbers(path: Path, below: Path, needed: Sequence[str], free_bytes: int = FR
     return table
 
 
+def packed(table: pd.DataFrame) -> bytes:
+    """Return the file of a table, which :func:`numbers` reads: one whose rows are alike is not compressed."""
+    small: bytes = table.to_parquet(index=False)
+    if 8 * table.size <= UNPACKED * len(small) + FREE_BYTES:
+        return small
+    plain: bytes = table.to_parquet(index=False, compression=None, use_dictionary=False)
+    return plain
+
+
 def of_trial(
     path: Path, run_dir: Path, needed: Sequence[str], check: Callable[[pd.DataFrame], None], free_bytes: int
 ) -> pd.DataFrame | None:

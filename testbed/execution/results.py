@@ -17,6 +17,7 @@ from testbed.analysis import metrics
 from testbed.analysis.jobs import JOB, singly
 from testbed.analysis.record.columns import COLUMNS, OF_JOBS
 from testbed.analysis.record.tables import in_lines, moments
+from testbed.analysis.tables.parquet import packed
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.files.writing import write_bytes
@@ -47,7 +48,7 @@ def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -
         DiskFullError, OutputError: it cannot be written.
     """
     relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments(samples.columns)})
-    write_bytes(path, relative.to_parquet(index=False), folder=folder)
+    write_bytes(path, packed(relative), folder=folder)
 
 
 def measure(
