@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from testbed.analysis.tables.parquet import numbers
 from testbed.base.errors import SpecError, TrialError
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
-from testbed.execution.results import save_samples
 from testbed.execution.simulated import Simulator, due_s
 from testbed.experiment.expand import trials
 from testbed.lab.simulator.place import LIMITS
@@ -224,9 +222,3 @@ def test_layers_overlap_with_computing(tmp_path: Path) -> None:
 def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         Simulator(LIMITS).require(trial_of(*changes))
-
-
-def test_many_iterations_that_are_alike_leave_a_table_that_can_be_read(tmp_path: Path) -> None:
-    _, outcome = played(tmp_path, "workload.iterations=9000")
-    save_samples(tmp_path / "samples.parquet", samples_of(outcome))
-    assert len(numbers(tmp_path / "samples.parquet", tmp_path, ["sum_s"])) == 36_000
