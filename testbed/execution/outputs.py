@@ -61,8 +61,6 @@ def keep(trial: Trial, lab: Lab, files: Files) -> list[str]:
     Raises:
         DiskFullError, OutputError: the run directory cannot be written.
     """
-    program = trial.spec.workload.program
-    assert program is not None
     found: list[tuple[Source, Listing]] = []
     lost: dict[str, list[str]] = {}
     told: list[str] = []
@@ -77,7 +75,8 @@ def keep(trial: Trial, lab: Lab, files: Files) -> list[str]:
         told += [] if listing.is_whole else [f"{source.writer} wrote more files than are looked at"]
         found.append((source, listing))
     told += [f"what {shortened(some, MOST_NAMED)} wrote is lost: {why}" for why, some in lost.items()]
-    fits = {pattern: matcher(pattern.strip("/")) for pattern in program.outputs}
+    programs = [program for job in trial.jobs if (program := job.workload.program)]
+    fits = {pattern: matcher(pattern.strip("/")) for program in programs for pattern in program.outputs}
     rest, fitting = list[tuple[str, File]](), set[str]()
     for source, listing in found:
         by_file = {one: [pattern for pattern, fit in fits.items() if _is(fit, one[0])] for one in listing.files}
