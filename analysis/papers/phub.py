@@ -1,9 +1,10 @@
-"""PHub and PBox (Luo, thesis, University of Washington 2020): claims that are computed."""
+"""PHub and PBox (Luo, thesis, University of Washington 2020): claims that are computed, and all of them as a paper."""
 
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Runs
 from testbed.analysis.papers.judging import near, true
+from testbed.analysis.papers.phub_measured import CLAIMS
 from testbed.analysis.papers.phub_theory import (
     COLUMNS,
     DEPLOYED,
@@ -91,5 +92,6 @@ PAPER = Paper(
                 "F is 1, 1/2, 1/3, with 44, 65, 76 workers a PHub.",
             ),
         ),
+        *CLAIMS,
     ),
 )

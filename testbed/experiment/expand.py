@@ -253,7 +253,8 @@ def _service(text: str, network: Network, built: Built) -> Service:
         raise SpecError(f"service {text}: {error.problem}", fix=error.fix) from None
     sharing, hosts = kinds.of(plan).sharing, tuple(host for host in topology.hosts if host not in plan.workers)
     if sharing is None or not sharing.server or not hosts:
-        raise SpecError(f"service {text} has no host that can serve several jobs", fix="give service: pbox")
+        why = "puts a worker on every host, so none is left to serve jobs" if not hosts else "can serve one job only"
+        raise SpecError(f"service {text} {why}", fix="give service: pbox, whose last host serves all jobs")
     return Service(text, sharing.server, hosts)
 
 

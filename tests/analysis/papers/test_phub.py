@@ -83,4 +83,4 @@ def test_tables_of_theory() -> None:
     first, one, *_ = table_6_3().rows
     assert first == ("100Gb Sharded 1:1", "46.11", "46.11", "14.57", "14.57", "60.41", "60.41")
     assert one[:3] == ("25Gb PHub 1:1", "60.49", "55.19")
-    assert {claim.name for claim in PAPER.claims} == set(phub_theory.TABLES)
+    assert set(phub_theory.TABLES) <= {claim.name for claim in PAPER.claims}

@@ -88,9 +88,10 @@ def test_all_jobs_fail_with_a_core_of_their_service(trained: dict[str, Outcome])
 
 
 def wrong(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """List a job's checks that failed for another reason than a busy machine, on which a kill comes late, too."""
+    """List a job's checks that failed for another reason than a busy machine. A kill that came late is such a
+    reason, and one that was not carried out is none."""
     failed = [check for check in job["fidelity"]["checks"] if not check["ok"] and not check["machine"]]
-    return [check for check in failed if check["name"] != "events"]
+    return [check for check in failed if check["name"] != "events" or check["value"] is None]
 
 
 def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(bench: Bench, tmp_path: Path) -> None:

@@ -113,5 +113,5 @@ def test_jobs_that_begin_later_share_no_process(package: Path) -> None:
     (planned,) = commands(package, ("plan", "spec.yaml", "--set", f"arms=[{{topology: star(hosts=5), jobs: {late}}}]"))
     assert planned.code == exits.BAD_SPEC_OR_USAGE
     problem, fix = planned.err.splitlines()
-    assert problem.endswith("the jobs a and b share the process h4, and b begins later")
-    assert fix == "  fix: let jobs that share a process begin together"
+    assert problem.endswith("the jobs a and b share the process h4, but do not begin at the same time")
+    assert fix == "  fix: remove start and after from both jobs, or give both the same start"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,28 +178,32 @@ class Core(Holder, Keyed):
 
     def _change(self, keys: Sequence[int]) -> None:
         """Change the values of keys by their sums, and have them sent to all that wait."""
+        totals = {key: self._memory.sums[key].copy() for key in keys if self._hops[key].onto}
         for key in keys:
-            if onto := self._hops[key].onto:
-                total = self._memory.sums[key].copy()  # workers may push this key again before it has left
-                for box in onto:
-                    self._say(self._boxes[box], TOTAL, key, total)
             self._held[key][1](self._memory.sums[key])
         for key in keys:
             if self._sketch is not None and key in self._owned:  # before others may add to this sum again
                 self._sketch.add(self._plan.keys[key].span[0], self._memory.sums[key])
             for mate in self._mates:
                 self._say(mate, CHANGED, key)
-            self._hand_out(key)
+            self._hand_out(key, totals.get(key))
 
-    def _hand_out(self, key: int) -> None:
+    def _hand_out(self, key: int, total: Floats | None = None) -> None:
         """Send a key's new value to this core's workers that wait for it. They have what was sent before, or they would
-        not have pushed this key again."""
+        not have pushed this key again. With sums across racks, ``total`` goes to the other boxes first: their workers
+        wait for it, and on the NIC they share it would be one flow beside those to all of this box's workers."""
         self._done[key] += 1
         self._left -= 1
-        for rank in sorted(self._asked[key]):
-            self._give(rank, key, self._held[key][0])
+        give = partial(self._give_all, sorted(self._asked[key]), key)
         self._asked[key].clear()
         self._have[key].clear()
+        if total is None:
+            give()
+        else:
+            *others, last = self._hops[key].onto
+            for box in others:
+                self._say(self._boxes[box], TOTAL, key, total)
+            self._say(self._boxes[last], TOTAL, key, total, give)
         # A worker has all values of an iteration before it pushes a key in the next.
         if self._sketch is not None and self._left % len(self._held) == 0:
             self._sketched.append((self._iterations - 1 - self._left // len(self._held), self._sketch.take()))
@@ -208,6 +213,10 @@ class Core(Holder, Keyed):
         source = self._hops[key].source
         assert source is not None
         return self._boxes[source]
+
+    def _give_all(self, ranks: Sequence[int], key: int) -> None:
+        for rank in ranks:
+            self._give(rank, key, self._held[key][0])
 
     def _give(self, rank: int, key: int, value: Floats) -> None:
         self._say(rank, VALUE, key, value)

@@ -127,7 +127,8 @@ def _check(topology: Topology, tensor_sizes: Sequence[int], cores: int, key_byte
         raise SchemeError(f"scheme pbox has {cores} cores for each NIC", fix=f"give cores 1 to {MOST_CORES}")
     if topology.host_count <= 1:
         raise SchemeError(
-            f"scheme pbox needs a box and a worker; {topology.expression} has {topology.host_count} host",
+            f"scheme pbox needs a host for its box and others for workers, and {topology.expression} has "
+            f"{topology.host_count} host",
             fix="take a network of 3 hosts or more",
         )
     if not sum(tensor_sizes):

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import secrets
 import socket
 import sys
@@ -68,7 +69,7 @@ def send_anything(service: Client) -> None:
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (push_twice, "h1 pushed key 0 twice in iteration"),  # the second, if h0 had pushed it for the first
+        (push_twice, "h1 pushed key 0 twice in iteration [12]$"),  # 2, if h0 had pushed it for iteration 1
         (lambda service: service._say(0, PUSH_PULL, 10**6), "h1 sent key 1000000, which h2.core0 does not have"),
         (lambda service: push(service, 600), "bytes after a push of key 0 from h1, and does not expect it"),
         (push_a_part, "lost the connection to h1: it was closed within a message"),
@@ -90,7 +91,7 @@ def test_a_worker_that_pushes_what_it_must_not_is_named(
     statuses = fates(box(), NETWORK, tmp_path)
     assert all(statuses[name] for name in (*WORKERS, CORE)), "the whole job fails; the manager may be through"
     lines = last_lines([CORE, "h0"], tmp_path)
-    assert said in lines[CORE]["error"]
+    assert re.search(said, lines[CORE]["error"])
     assert not [line for line in lines.values() if "no progress" in line["error"]], "nobody waits until its timeout"
 
 
