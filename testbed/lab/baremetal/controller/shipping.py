@@ -18,8 +18,6 @@ from testbed.lab.requests import Call
 
 INTERFACES = "eth"
 """Prefix of a topology's ports in what workers are told, see :func:`testbed.execution.programs.launches`."""
-OURS = ("PATH", SHARED_VARIABLE)
-"""Variables whose values mean something on this machine alone."""
 Files = dict[str, tuple[bytes, int]]
 """Content and mode of files, by name on the host."""
 
@@ -97,7 +95,9 @@ def program(wanted: Program, site: Site, place: Shipment) -> Program:
     home = site.host.home
     place.words |= {sys.executable: f"{home}/venv/bin/python"}
     place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}
-    environment = {name: place.mapped(value) for name, value in wanted.environment.items() if name not in OURS}
+    environment = {name: place.mapped(value) for name, value in wanted.environment.items()}
+    if SHARED_VARIABLE in environment:  # the host says that it is not set there
+        environment[SHARED_VARIABLE] = ""
     environment["TMPDIR"] = f"{home}/work/{site.token}"
     environment["PATH"] = f"{home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     return Program(tuple(map(place.mapped, wanted.words)), environment, place.mapped(wanted.folder))

@@ -116,8 +116,9 @@ class HostRequests:
         """Start a worker, or the program that runs in its place; what it writes is told."""
         check_name(process)
         if words:
-            place = folder or str(self._processes.work)
-            body: Callable[[], int] = program(words, environment or {}, place, NOT_SHARED)
+            place, environment = folder or str(self._processes.work), dict(environment or {})
+            note = NOT_SHARED if environment.pop(SHARED_VARIABLE, None) is not None else ""
+            body: Callable[[], int] = program(words, environment, place, note)
             self._launched_ns = time.time_ns() - CLOCK_STEP_NS
         else:
             assert self._body is not None  # prepared before
