@@ -193,7 +193,8 @@ def _check_apart(jobs: Sequence[Job]) -> None:
         shared = names[one.name] & names[other.name]
         if shared and one.planned_s != other.planned_s:
             raise SpecError(
-                f"the jobs {one.name} and {other.name} share the process {min(shared)}, but do not begin at the same time",
+                f"the jobs {one.name} and {other.name} share the process {min(shared)}, but do not begin at the same "
+                "time",
                 fix="remove start and after from both jobs, or give both the same start",
             )
     for job in jobs:
