@@ -3,7 +3,7 @@
     python benchmarks/tenants.py [--kills 200] [--seed 1]
 
 Runs ``experiments/phub/faults.yaml`` with as many kills. Each is a trial of three trainings, in which a worker drawn by
-chance is killed at a moment drawn by chance; every tenth trial is undisturbed. Reached if each time exactly the job of
+chance is killed at a moment drawn by chance; one in eleven is undisturbed. Reached if each time exactly the job of
 that worker fails, with an error that names the worker, the others end with the weights of a single process, and the
 median of their GST is within 2 % of that of the same job undisturbed.
 """
@@ -11,19 +11,22 @@ median of their GST is within 2 % of that of the same job undisturbed.
 from __future__ import annotations
 
 import argparse
+import copy
 import random
 import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 from rich.console import Console
 
+from testbed.analysis.load import load
+from testbed.analysis.papers.phub_measured import has_other_weights
+from testbed.analysis.recorded import Trial
 from testbed.base.python import PACKAGE
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
@@ -32,52 +35,48 @@ from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
 SPEC = PACKAGE.parent / "experiments" / "phub" / "faults.yaml"
-KILLED_S = (0.2, 3.2)
+KILLED_S = (0.2, 4.8)
 """While all trainings run."""
 OFF = 0.02
 EVERY = 10
-UNDISTURBED = "undisturbed"
+"""Kills of a run, which begins with an undisturbed trial."""
 HOSTS = {"a": ("h0", "h1"), "b-1": ("h2", "h3"), "b-2": ("h4", "h5")}
 """Workers by job, as the spec places them."""
 
 
-def spec(kills: int, seed: int) -> tuple[str, dict[str, str]]:
-    """Return a spec with an arm for each kill, and by label the worker that is killed."""
-    whole, draw = yaml.safe_load(SPEC.read_text()), random.Random(seed)
+def spec(kills: int, draw: random.Random) -> tuple[str, dict[str, str]]:
+    """Return a spec with an undisturbed arm and one for each kill, and by label the worker that is killed."""
+    whole = yaml.safe_load(SPEC.read_text())
     first, last = whole["arms"]
-    arms, victims = [], {}
-    for number in range(kills):
-        if number % EVERY == 0:
-            arms.append({**first, "label": f"{UNDISTURBED} {number}"})
+    arms, victims = [first], {}
+    for _ in range(kills):
         worker = draw.choice([host for hosts in HOSTS.values() for host in hosts])
         event = {"kind": "kill", "nodes": [worker], "at": f"{draw.uniform(*KILLED_S):.3f} s"}
-        arms.append({**last, "label": f"kill {number}", "perturb": [event]})
-        victims[f"kill {number}"] = worker
+        label = f"{worker} at {event['at']}"
+        arms.append({**copy.deepcopy(last), "label": label, "perturb": [event]})
+        victims[label] = worker
     return yaml.safe_dump({**whole, "arms": arms, "quiet": "0 s", "retries": 0}), victims
 
 
-def run(text: str) -> Sequence[Mapping[str, Any]]:
-    """Return the records of all trials."""
+def run(text: str) -> Sequence[Trial]:
+    """Return all jobs."""
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
-        source = read(text, "tenants", Path())
-        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
-            return experiment.go(lambda trials: Lines(trials, console)).records
+        out, source = Path(folder) / "run", read(text, "tenants", Path())
+        with Experiment.new(source, out, partial(Here, NetnsLab)) as experiment:
+            experiment.go(lambda trials: Lines(trials, console))
+        return load(out).trials
 
 
-def judged(record: Mapping[str, Any], victim: str) -> list[str]:
-    """List what is wrong with a trial in which ``victim`` was killed; empty: it was undisturbed."""
-    problems = []
-    for job in record.get("jobs") or []:
-        name = job["job"]
-        if victim in HOSTS[name]:
-            if job["status"] != "failed" or f"{name}/{victim}" not in job["error"]:
-                problems.append(f"{name}: {job['status']}, {job['error']}")
-        elif job["status"] != "done":
-            problems.append(f"{name} failed: {job['error']}")
-        elif not job["accuracy"]["weights_equal"] or job["sums"]["training_error"] is not None:
-            problems.append(f"{name}: other weights")
-    return problems or ([] if record.get("jobs") else [f"failed: {record['error']}"])
+def problem_of(job: Trial, victim: str) -> str:
+    """Tell what is wrong with a job beside which, or of which, ``victim`` was killed; it is empty if nobody was."""
+    error = job.error or ""
+    if victim in HOSTS.get(job.job, ()):
+        expected = not job.done and f"{job.job}/{victim}" in error
+        return "" if expected else f"done: {job.done}, {error}"
+    if not job.done:
+        return f"failed: {error}"
+    return "other weights than a single process" if has_other_weights(job) else ""
 
 
 def main() -> int:
@@ -86,19 +85,18 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=1)
     asked = options.parse_args()
-    text, victims = spec(asked.kills, asked.seed)
     gst_s: dict[tuple[str, bool], list[float]] = defaultdict(list)
-    wrong = 0
-    for record in run(text):
-        victim = victims.get(record["label"], "")
-        problems = judged(record, victim)
-        wrong += bool(problems)
-        for problem in problems:
-            print(f"{record['label']} ({victim}): {problem}")
-        for job in record.get("jobs") or []:
-            if job["status"] == "done":
-                gst_s[job["job"], bool(victim)].append(job["metrics"]["gst_median_s"])
-    print(f"{asked.kills} kills, {wrong} trials with problems")
+    wrong, draw = 0, random.Random(asked.seed)
+    for done in range(0, asked.kills, EVERY):
+        text, victims = spec(min(EVERY, asked.kills - done), draw)
+        for job in run(text):
+            victim = victims.get(job.label.removesuffix(f": {job.job}"), "")
+            if problem := problem_of(job, victim):
+                wrong += 1
+                print(f"{job.label}: {problem}", flush=True)
+            elif job.metrics.gst_median_s is not None:
+                gst_s[job.job, bool(victim)].append(job.metrics.gst_median_s)
+    print(f"{asked.kills} kills, {wrong} jobs with problems")
     ratios = {name: statistics.median(gst_s[name, True]) / statistics.median(gst_s[name, False]) for name in HOSTS}
     print("GST over undisturbed:", ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items()))
     return 0 if not wrong and all(abs(ratio - 1) <= OFF for ratio in ratios.values()) else 1
