@@ -112,7 +112,7 @@ def test_the_requests_of_agents_and_containers_are_these() -> None:
     assert set(inside.REQUESTS) == {"run", "signal", "signal_all", "stopped", "end_all"}
     names = (
         "hello time prepare put launch start execute signal kill stopped shape shaped verify said receive send adjust "
-        "signal_worker counters traffic undo watch echo ping leave"
+        "signal_worker counters traffic cpu_s written read_written undo watch echo ping leave"
     )
     assert set(host_requests.REQUESTS) == set(names.split())
     assert set(host_requests.REQUESTS) >= host_requests.AS_ROOT

@@ -74,7 +74,10 @@ def test_every_type_of_error_that_a_spec_meets_has_words(wrong: object) -> None:
     [
         ("docker.image=''", "docker.image: empty text\n  fix: write it as image: testbed-worker"),
         ("perturb={kind: rates, shares: {}}", "perturb.0.shares: an empty group\n  fix: give at least 1"),
-        ("lab=nets", "lab: 'nets' is not one of: netns, mininet, docker, baremetal\n  fix: did you mean 'netns'?"),
+        (
+            "lab=nets",
+            "lab: 'nets' is not one of: netns, mininet, docker, baremetal, simulator\n  fix: did you mean 'netns'?",
+        ),
         (
             "perturb={kind: circuits, flip: 3}",
             "perturb.0.flip: 3 names no servers\n  fix: write flip: all, or flip: [h0, h3]",
