@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from testbed.analysis.record.columns import of_every_run, of_jobs
 from testbed.analysis.record.fields import Field, Part, by_path
-from testbed.analysis.record.tables import Asked, Sample, Transfer, Window
+from testbed.analysis.record.tables import CollectiveCall, Sample, Transfer, Window
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
 
@@ -22,7 +22,7 @@ def _of(part: type[Part]) -> Mapping[str, Field]:
 
 JOB, RECORD = _of(Slot), _of(TrialRecord)
 RESULTS, SAMPLES = {**of_every_run(), **of_jobs()}, _of(Sample)
-QUEUES, TRANSFERS, COLLECTIVES = _of(Window), _of(Transfer), _of(Asked)
+QUEUES, TRANSFERS, COLLECTIVES = _of(Window), _of(Transfer), _of(CollectiveCall)
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "results.csv": (
         "A row for each trial. After these columns come the fields that a sweep varies, by their names.",

@@ -134,7 +134,7 @@ class Window(Part):
     marks = unread(int, "packets that the queue marked (ECN)", "packets")
 
 
-class Asked(Part):
+class CollectiveCall(Part):
     """A row for each collective of each rank of a script, in the order in which they were asked for."""
 
     rank = unread(int, "number of the rank")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.analysis.record.tables import Asked, columns
+from testbed.analysis.record.tables import CollectiveCall, columns
 from testbed.analysis.tables import parquet
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = columns(Asked)
+COLUMNS = columns(CollectiveCall)
 """Columns that a table must have."""
 WHOLE, MOMENTS = COLUMNS[:4], ("asked_s", "came_s", "done_s")
 _LARGEST, _LONGEST_S = 2**53, 1e12

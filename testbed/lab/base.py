@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from testbed.base.errors import SpecError
-from testbed.files.foreign import Listing
+from testbed.base.errors import LabError, SpecError
+from testbed.files.foreign import Listing, UnfitError, read_piece, reason
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from testbed.topologies.model import Topology
@@ -444,3 +444,15 @@ class Lab(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the lab, as :meth:`close`."""
+
+
+def piece_of(below: Path, name: str, offset: int) -> bytes:
+    """Read a piece of a file that :meth:`Lab.written` lists, where this process can open its folder.
+
+    Raises:
+        LabError: it cannot be read.
+    """
+    try:
+        return read_piece(below, name, offset, PIECE_BYTES)
+    except (OSError, UnfitError) as error:
+        raise LabError(f"{name}: {reason(error)}") from None

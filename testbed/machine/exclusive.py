@@ -1,8 +1,8 @@
 """Lock of the whole machine: a run that was sent here by ``--on`` has the machine to itself.
 
 The lock is on the root directory, which all users of a machine have, and in whose place nobody can put another one. The
-kernel lets it go when its holder ends. Whoever may log in can hold it, too, so a plain run waits for it only as long as
-for a calm machine.
+kernel lets it go when its holder ends. Every user of the machine can hold it, too, so a plain run waits for it
+only as long as for a calm machine.
 """
 
 from __future__ import annotations

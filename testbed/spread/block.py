@@ -1,4 +1,4 @@
-"""What runs on a machine that an experiment is spread over.
+"""Tasks of a machine that an experiment is spread over.
 
 An engine's worker calls :func:`answer`, :func:`following` and :func:`end`. A block of trials runs in a process of its
 own, which is an experiment as any other. It ends with its worker: the kernel kills it when the thread ends that started

@@ -1,4 +1,4 @@
-"""What travels between machines: a few files, as an archive in memory. It is read as what others wrote."""
+"""A few files as an archive in memory, which travels between machines and is read as files of others are."""
 
 from __future__ import annotations
 

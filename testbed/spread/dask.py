@@ -1,7 +1,8 @@
 """Engine ``dask``: the workers of a Dask scheduler, however that was started. The address is ``HOST:PORT``, or
 ``tls://HOST:PORT`` with the certificates of Dask's own configuration.
 
-Whoever reaches a Dask scheduler runs code on its workers, so one without TLS beyond loopback has to be trusted.
+Everybody who reaches a Dask scheduler can run code on its workers, so one without TLS beyond loopback has
+to be trusted.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Spread(Experiment):
     """An experiment whose blocks are spread over machines; what is asked of a runner is asked of :class:`Machines`."""
 
     def _surroundings(self) -> dict[str, Any]:
-        """That of machines whose blocks are there; before, that of this one."""
+        """Environments of machines whose blocks are there; before, that of this one."""
         before = stored.environment(self.directory.path)
         self._environments = provenance.apart(before, "before") if self.records else {}
         return before if self.records else super()._surroundings()

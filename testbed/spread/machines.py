@@ -23,7 +23,7 @@ TOLD = 3
 
 @dataclass
 class Machines:
-    """Those that may run blocks of trials of a lab, and why others may not.
+    """Machines that may run blocks of trials of a lab, and why others may not.
 
     Attributes:
         answers: what each said of itself (:func:`testbed.spread.block.answer`).
@@ -98,7 +98,7 @@ class Machines:
 
 
 def _result(future: Future[Any]) -> tuple[Any, str]:
-    """What a task answers; or None, and why there is no answer."""
+    """Return a task's answer; or None, and why there is none."""
     try:
         return future.result(ANSWER_S), ""
     except TimeoutError:

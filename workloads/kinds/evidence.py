@@ -77,8 +77,9 @@ class Told:
         norms: of updates, by (rank, iteration), where a theory needs them.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
-        calls: a row for each collective and rank of a script (:class:`testbed.analysis.record.tables.Asked`), with
-            moments on the clock of the samples; None of other kinds.
+        calls: a row for each collective and rank of a script
+            (:class:`testbed.analysis.record.tables.CollectiveCall`), with moments on the clock of the samples; None of
+            other kinds.
         failed: collectives that failed on a rank; None where ranks do not tell.
     """
 

@@ -158,7 +158,7 @@ class Account:
             :mod:`testbed.analysis.dictionary` defines.
         failed: collectives that failed on any rank.
         sums: how many sums of gradients each rank got in all; of the rank that got fewest.
-        calls: a row for each collective of each rank (:class:`testbed.analysis.record.tables.Asked`).
+        calls: a row for each collective of each rank (:class:`testbed.analysis.record.tables.CollectiveCall`).
     """
 
     samples: pd.DataFrame | None

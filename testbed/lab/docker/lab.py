@@ -29,7 +29,7 @@ from testbed.base.errors import LabError, PrivilegeError
 from testbed.base.python import module_command
 from testbed.files import foreign
 from testbed.files.foreign import Listing
-from testbed.lab.base import PIECE_BYTES, LinkSettings
+from testbed.lab.base import LinkSettings, piece_of
 from testbed.lab.docker import copies, image
 from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import ContainerSettings, confinement
@@ -135,10 +135,7 @@ class DockerLab(NetnsLab):
         return foreign.listed(self._layer(node, folder))
 
     def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
-        try:
-            return foreign.read_piece(self._layer(node, folder), name, offset, PIECE_BYTES)
-        except (OSError, foreign.UnfitError) as error:
-            raise LabError(f"{name}: {foreign.reason(error)}") from None
+        return piece_of(self._layer(node, folder), name, offset)
 
     def _layer(self, node: int, folder: Path) -> Path:
         return Path(f"/proc/self/fd/{self._copies[node][self._reads.index(folder.absolute())]}")

@@ -80,7 +80,7 @@ class NetnsLab:
         self._outer: dict[str, int] = {}
         """PIDs of these processes on this machine, as far as they were found."""
         self._sought: dict[str, int] | None = None
-        """What :attr:`_inner` was when processes were last looked up, at :attr:`_sought_s`."""
+        """:attr:`_inner` as it was when processes were last looked up, at :attr:`_sought_s`."""
         self._sought_s = 0.0
         self._reads: tuple[Path, ...] = ()
         self._pairs: list[tuple[int, int]] = []

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from testbed.base.errors import LabError, TestbedError
 from testbed.files import foreign
 from testbed.files.foreign import Listing
-from testbed.lab.base import PIECE_BYTES, SHARED, Impairment, LinkChange, LinkSettings
+from testbed.lab.base import SHARED, Impairment, LinkChange, LinkSettings, piece_of
 from testbed.lab.measurements import Counters, Queues, Reading, Traffic
 from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.kernel_interface import capabilities, sysctls
@@ -125,10 +125,7 @@ class Sandbox:
     @request
     def read_written(self, node: int, copy: int, name: str, offset: int) -> bytes:
         """Read a piece of such a file."""
-        try:
-            return foreign.read_piece(self._layer(node, copy), name, offset, PIECE_BYTES)
-        except (OSError, foreign.UnfitError) as error:
-            raise LabError(f"{name}: {foreign.reason(error)}") from None
+        return piece_of(self._layer(node, copy), name, offset)
 
     def _layer(self, node: int, copy: int) -> Path:
         if node not in self._enclosures:

@@ -72,7 +72,7 @@ class Told:
 
 
 def kept(folder: Path, lab: Any) -> tuple[list[str], dict[str, str]]:
-    """What is told of files, and what is kept."""
+    """Return lines told of files, and the files kept."""
     (folder / "script.py").write_text("")
     trial = trials(read(SPEC, "spec.yaml", folder))[0]
     files = Files(folder / "out" / "work" / trial.id, folder / "out" / "logs" / trial.id)

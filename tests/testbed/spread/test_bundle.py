@@ -1,4 +1,4 @@
-"""What travels between machines is read as what others wrote."""
+"""Archives that travel between machines are read as files of others are."""
 
 from __future__ import annotations
 

@@ -387,7 +387,7 @@ def _wrap() -> None:
 
 
 _kept: list[torch.library.Library] = []
-"""What would take its kernels back if it went."""
+"""Libraries of kernels: one that is freed takes its kernels back."""
 
 
 def _first(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
