@@ -186,7 +186,7 @@ def test_in_a_real_trial_masters_leave_the_host_whose_link_is_slow(bench: Bench,
     record = outcome.record
     assert record["status"] == "done", record["error"]
     assert check(record, "bytes on the wire")["ok"]
-    assert check(record, "events")["ok"]
+    assert all(event["done_s"] is not None and not event["error"] for event in record["events"])
     quick = next(step for step in record["tuning"] if step["how"] == QUICKTUNE)
     others = [quick["global_masters"][name] for name in ("h0", "h1", "h3")]
     assert 3 * quick["global_masters"]["h2"] < sum(others), "a busy machine slows another host down as well"

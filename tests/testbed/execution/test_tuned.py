@@ -69,7 +69,7 @@ def test_all_switch_to_each_plan_and_weights_are_those_of_a_single_process(
     assert any(why.startswith("a line that is no plan") for why in left_out)
     assert "plan 1: it is told twice" in left_out or any("plan 1: it comes late" in why for why in left_out)
     assert any("plan 2: its parents are int64[5, 4], not int[3, 4]" in why for why in left_out)
-    assert check(record, "events")["ok"]
+    assert all(event["done_s"] is not None and not event["error"] for event in record["events"])
 
 
 def test_masters_move_within_the_groups_that_hosts_have_found(bench: Bench, tmp_path: Path) -> None:
