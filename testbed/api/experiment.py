@@ -161,6 +161,9 @@ class Running:
         Raises:
             TestbedError: options make no sense together, or as :class:`testbed.experiment.run.Experiment`.
         """
+        if asked.on and (asked.part or against.baseline):
+            option = "--part" if asked.part else "--baseline"
+            raise UsageError(f"--on and {option} exclude each other", fix="leave out one of the two")
         self._opening = labs.machines(asked.inventory, asked.allow_missing)
         overrides = asked.changes
         self._gate = _gate(against)
@@ -245,9 +248,6 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
     if resume and asked.found:
         raise UsageError("--found and --resume exclude each other", fix="a resumed run keeps what it found")
-    if asked.on and (part or gate):
-        option = "--part" if part else "--baseline"
-        raise UsageError(f"--on and {option} exclude each other", fix="leave out one of the two")
     overrides = [*overrides, *asked.patience]
     lacking, wanted = (gate.lacking, gate.wanted) if gate else (None, WANTED)
     if resume:

@@ -8,6 +8,7 @@ to be trusted.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -33,6 +34,8 @@ class Dask:
             HostError: no scheduler answers.
         """
         where = address if "://" in address else f"tcp://{address}"
+        if not re.fullmatch(r"\w+://[^/]+:\d{1,5}", where):
+            raise UsageError(f"--on dask://{address}: is not HOST:PORT", fix="write --on dask://HOST:8786")
         if not (trusts_network or where.startswith("tls://") or _is_loopback(where)):
             problem = (
                 f"--on dask://{address}: whoever reaches that scheduler runs code on its workers, and it has no TLS"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from testbed.base.errors import HostError, UsageError, from_json
+from testbed.base.errors import HostError, SpecError, UsageError, from_json
 from testbed.base.listing import counted, shortened
 from testbed.experiment.fit import fit
 from testbed.spec import Source, Spec
@@ -71,14 +71,15 @@ class Machines:
         Raises:
             SpecError: one machine's capacity is not known, or no scale fits.
             UsageError: a pace is to fit, which each machine would measure differently.
+            HostError: a machine does not say what it carries.
         """
         if source.wants_pace:
             problem = "--on: each machine would fit another pace, and their trials would be of different experiments"
             raise UsageError(problem, fix="give times in place of pace: fit")
         if not source.wants_fit:
             return source
-        known = {one: _result(self.engine.send(one, block.capacity))[0] for one in self.answers}
-        return max((fit(source, of) for of in known.values() if of), key=lambda fitted: fitted.fitted or 0.0)
+        asked = {name: self.engine.send(name, block.capacity) for name in self.answers}
+        return max((_fitted(source, *of) for of in asked.items()), key=lambda fitted: fitted.fitted or 0.0)
 
     def lines(self) -> list[str]:
         """Say which there are, and which are left out."""
@@ -106,6 +107,20 @@ def _result(future: Future[Any]) -> tuple[Any, str]:
         return None, f"no answer within {ANSWER_S:g} s"
     except Exception as error:  # whatever it is, the machine cannot be used
         return None, f"{type(error).__name__}: {error!s:.200}".rstrip(": ")
+
+
+def _fitted(source: Source, name: str, future: Future[Any]) -> Source:
+    """
+    Raises:
+        SpecError: as :func:`testbed.experiment.fit.fit`; the machine is named. HostError: it does not answer.
+    """
+    known, why = _result(future)
+    if known is None:
+        raise HostError(f"{name} does not say what it carries: {why}", fix="see why, or give a number as the scale")
+    try:
+        return fit(source, known)
+    except SpecError as error:
+        raise SpecError(f"{name}: {error.problem}", fix=error.fix) from None
 
 
 def _check_version(name: str, answer: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from testbed.base.python import module_command
-from tests.packages import ROOT, Called, commands, install
+from tests.packages import ROOT, commands, install
 
 pytestmark = pytest.mark.xdist_group("whole machine")  # each of these runs has it to itself, and would wait for others
 
@@ -137,15 +137,23 @@ def test_a_worker_that_is_killed_takes_its_block_along_and_the_block_is_done_aga
     assert f"{machine} is lost" not in said
 
 
-def test_blocks_end_with_a_run_that_is_killed_and_whole_ones_do_not_run_again(folder: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(folder: Path, end: signal.Signals) -> None:
     run = begun(folder, "spec.yaml", "--on", "local://1", "--out", "run", each_s=0.7)
     until(lambda: len(records(folder / "run")) == 2 if (folder / "run/trials").exists() else False)
     whole = records(folder / "run")
     until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")))
     left = blocks_of(run.pid)
-    run.kill()
-    run.wait()
+    run.send_signal(end)
+    said, _ = run.communicate(timeout=60)
     until(lambda: not any(Path(f"/proc/{one}").exists() for one in left), 5.0)
+    if end == signal.SIGINT:
+        assert run.returncode == 130
+        assert "2 of 4 trials" in said
+        assert "--resume" in said
+        assert len(list((folder / "run/lost").glob("*/trials/*.json"))) == 1
+        assert not (folder / "run/blocks").exists()
+        return
     (again,) = commands(folder, ("run", "--resume", "run", "--on", "local://1"))
     assert again.code == 0, again
     found = records(folder / "run")
@@ -162,24 +170,6 @@ def test_a_block_that_three_workers_were_lost_with_fails_and_others_go_on(folder
     assert by_status == [("done", "rate=4 Gbit/s")] * 2 + [("failed", "rate=2 Gbit/s")] * 2
     failed = next(one for one in records(folder / "run").values() if one["status"] == "failed")
     assert failed["error"].startswith("lost with 3 workers: worker-1: its process ended with exit code 7")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--on", "local://0"), "error: --on local://0: 1 to 64 workers are possible"),
-        (("--on", "dask://"), "error: --on dask://: has no address"),
-        (("--on", "slurm://2"), "error: --on slurm://2: no such engine; there are local, dask"),
-        (("--on", "local://1", "--part", "1/2"), "error: --on and --part exclude each other"),
-        (("--on", "local://1", "--baseline", "spec.yaml"), "error: "),
-        (("--on", "dask://10.0.0.1:8786"), "error: --on dask://10.0.0.1:8786: whoever reaches that scheduler"),
-    ],
-)
-def test_what_cannot_be_is_refused(testbed: Any, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC.replace("lab: waiting\n", ""))
-    called: Called = testbed("run", "spec.yaml", *words)
-    assert called.code == 2
-    assert called.err.startswith(said)
 
 
 def test_a_run_waits_for_one_that_has_the_machine_to_itself(tmp_path: Path) -> None:
