@@ -48,10 +48,10 @@ repeats: {repeats}
 retries: 0
 quiet: 0 s
 """
-SHORT = SPEC.format(rates="100 Mbit/s", iterations=20, pace="0.05 s", schemes="ring, ps", repeats=10)
-BLOCKS = "[60 Mbit/s, 80 Mbit/s, 100 Mbit/s, 120 Mbit/s]"
-PACED = SPEC.format(rates=BLOCKS, iterations=30, pace="0.5 s", schemes="ring, ps", repeats=1)
-HIT = SPEC.format(rates=BLOCKS, iterations=8, pace="0.05 s", schemes="ring, ps", repeats=1)
+SHORT = SPEC.format(rates="1 Gbit/s", iterations=16, pace="0.05 s", schemes="ring, ps", repeats=10)
+BLOCKS = "[0.8 Gbit/s, 1 Gbit/s, 1.2 Gbit/s, 1.4 Gbit/s]"
+PACED = SPEC.format(rates=BLOCKS, iterations=20, pace="0.5 s", schemes="ring, ps", repeats=1)
+HIT = SPEC.format(rates=BLOCKS, iterations=6, pace="0.05 s", schemes="ring, ps", repeats=1)
 TRIALS = 8
 """Trials of ``HIT``."""
 
@@ -79,7 +79,7 @@ def ran(spec: str, *on: str) -> Ran:
     ending.with_failed(records)
     gst_s = defaultdict(list)
     for record in records:
-        gst_s[f"{record['arm']} at {record['at']}"].append(record["metrics"]["gst_median_s"])
+        gst_s[f"{record['label']} at {record['at']}"].append(record["metrics"]["gst_median_s"])
     return Ran(took_s, gst_s)
 
 

@@ -121,7 +121,7 @@ def run(
         str | None,
         typer.Option(
             metavar="ENGINE",
-            help="Spread the trials over machines: local://2 or dask://HOST:PORT; default: run here.",
+            help="Spread the trials over machines: local://2, dask://HOST:PORT or ssh://INVENTORY; default: run here.",
             show_default=False,
         ),
     ] = None,

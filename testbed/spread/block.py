@@ -182,6 +182,8 @@ def following(name: str, order: Order | None = None) -> dict[str, Any]:
     try:
         if order is not None:
             _attempts[name] = Attempt(order)
+        if name not in _attempts:
+            return {"trials": [], "code": -1, "said": "the worker was started again"}
         return _attempts[name].following()
     except (UnfitError, OSError) as error:
         return {"trials": [], "code": -1, "said": str(error)}

@@ -22,7 +22,7 @@ ANSWER_S = 10
 
 
 class Dask:
-    """The workers of a scheduler that have the resource ``testbed``, by their addresses."""
+    """The workers of a scheduler that have the resource ``testbed``, by their names, or by their addresses."""
 
     holds_machine = False
 
@@ -63,7 +63,10 @@ class Dask:
         return found
 
     def workers(self) -> list[str]:
-        return [name for name, about in self._known().items() if about.get("resources", {}).get(RESOURCE, 0) >= 1]
+        known = [
+            (address, about) for address, about in self._known().items() if about["resources"].get(RESOURCE, 0) >= 1
+        ]
+        return [about["name"] if isinstance(about["name"], str) else address for address, about in known]
 
     def send(self, worker: str, function: Callable[..., Any], *arguments: object) -> Future[Any]:
         only = {"workers": [worker], "allow_other_workers": False, "resources": {RESOURCE: 1}, "retries": 0}

@@ -1,5 +1,5 @@
 """Engines: programs that reach machines. They are entry points of the group ``testbed.engines``, by their names before
-``://``; testbed has ``local`` and ``dask``."""
+``://``; testbed has ``local``, ``dask`` and ``ssh``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from testbed.base.errors import UsageError
 from testbed.base.plugins import with_plugged
 
-WRITTEN = "write --on local://2 or dask://HOST:PORT"
+WRITTEN = "write --on local://2, dask://HOST:PORT or ssh://INVENTORY"
 
 
 class Engine(Protocol):
@@ -40,7 +40,7 @@ Opener = Callable[[str, bool], Engine]
 Raises:
     UsageError, HostError, MissingToolError: it cannot be had.
 """
-_BUILT_IN = {"local": ("local", "Local"), "dask": ("dask", "Dask")}
+_BUILT_IN = {"local": ("local", "Local"), "dask": ("dask", "Dask"), "ssh": ("ssh", "Ssh")}
 
 
 def opened(text: str, trusts_network: bool) -> Engine:

@@ -208,6 +208,7 @@ CALLS: dict[str, list[str]] = {
     "no_port": ["--on", "dask://localhost"],
     "no_tls": ["--on", "dask://10.0.0.1:8786"],
     "no_address": ["--on", "dask://"],
+    "no_inventory": ["--on", "ssh://nowhere.yml"],
     "no_workers": ["--on", "local://0"],
     "half_a_worker": ["--on", "local://0.5"],
     "no_engine": ["--on", "slurm://2"],

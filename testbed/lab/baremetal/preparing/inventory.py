@@ -77,26 +77,44 @@ def load(path: Path) -> Inventory:
         SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved.
         MissingToolError: Ansible or its playbooks are not installed.
     """
+    listed, environment = _read(path)
+    return replace(understood(path, listed), passwords=environment)
+
+
+def to_log_in(path: Path) -> list[Host]:
+    """Read of an inventory only how to log in to its hosts. Raises errors as :func:`load` does."""
+    listed, _ = _read(path)
+    variables = listed["_meta"]["hostvars"]
+    return [Host(name, (), None, HOME, variables.get(name, {})) for name in _names(path, listed)]
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return what ``ansible-inventory --list`` says of a file, with its variables resolved, and the passwords."""
     check_installed()
     if not path.is_file():
         raise SpecError(f"{path}: there is no such inventory", fix="give the inventory's file")
     listed, environment = _list(path), passwords()
     variables = resolved(path, listed["_meta"]["hostvars"], environment)
-    return replace(understood(path, {**listed, "_meta": {"hostvars": variables}}), passwords=environment)
+    return {**listed, "_meta": {"hostvars": variables}}, environment
 
 
 def understood(path: Path, listed: Mapping[str, Any]) -> Inventory:
     """Make an inventory from what ``ansible-inventory --list`` says of its file. Raises SpecError as :func:`load`
     does."""
     variables = listed["_meta"]["hostvars"]
+    hosts = (_host(path, name, variables.get(name, {})) for name in _names(path, listed))
+    found = Inventory(path.resolve(), tuple(hosts))
+    _check_distinct(found)
+    return found
+
+
+def _names(path: Path, listed: Mapping[str, Any]) -> list[str]:
     names = list(dict.fromkeys(_in_order(listed, "all")))
     if not names:
         raise SpecError(
             f"{path}: the inventory has no hosts", fix="add some, see testbed/lab/baremetal/preparing/inventory.py"
         )
-    found = Inventory(path.resolve(), tuple(_host(path, name, variables.get(name, {})) for name in names))
-    _check_distinct(found)
-    return found
+    return names
 
 
 def _list(path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ PROGRAM = ("ansible_ssh_executable",)
 HOST_KEYS = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
 USED = (
     *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
-    *("nics", "rack", "testbed_home"),
+    *("nics", "rack", "testbed_home", "testbed_python"),
 )
 """Names of all variables of a host that testbed itself reads; Ansible resolves the others when a playbook uses them."""
 
