@@ -3,15 +3,12 @@ name."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.jobs import id_of
 from testbed.analysis.load import check_run
 from testbed.base.errors import OutputError, UsageError
 from testbed.experiment import provenance
@@ -21,7 +18,7 @@ from testbed.files.foreign import UnfitError, copy
 from testbed.files.writing import named_errors
 from testbed.run_directory.access import check_idle
 from testbed.run_directory.directory import RunDirectory
-from testbed.run_directory.layout import TABLES
+from testbed.run_directory.layout import files_of
 from testbed.run_directory.resolved import differences
 from testbed.run_directory.stored import environment as environment_of
 from testbed.run_directory.stored import made, most_rounds, records, source_of
@@ -176,15 +173,3 @@ def _copy(part: Path, out: Path, trial: str) -> None:
                 copy(part / name, out / name, part)
             except UnfitError as error:
                 raise OutputError(f"{part / name}: {error}", fix="remove it from the part") from None
-
-
-def files_of(run: Path, trial: str) -> Iterator[str]:
-    """Yield the paths of all files of a trial, relative to the run: its record, its tables and those of its jobs, and
-    the files in the folders of its logs and outputs. Not every trial has all."""
-    jobs = sorted(path.stem for path in (run / "samples").glob(f"{id_of(escape(trial), '*')}.parquet"))
-    tables = [("samples", trial), *(("samples", job) for job in jobs), *((folder, trial) for folder in TABLES)]
-    for name in (f"trials/{trial}.json", *(f"{folder}/{stem}.parquet" for folder, stem in tables)):
-        if os.path.lexists(run / name):
-            yield name
-    for folder, _, files in (*os.walk(run / "logs" / trial), *os.walk(run / "outputs" / trial)):
-        yield from (str((Path(folder) / file).relative_to(run)) for file in sorted(files))

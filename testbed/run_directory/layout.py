@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
 
+from testbed.analysis.jobs import id_of
 from testbed.files.writing import named_errors, temporaries
 
 LOCK = ".lock"
@@ -44,3 +48,15 @@ def is_half_made(path: Path) -> bool:
     known = all(any(fnmatchcase(one.name, part) for part in PARTS) and not one.is_symlink() for one in found)
     filled = any(inner for one in FOLDERS for inner in (path / one).glob("*"))
     return known and LOCK in {one.name for one in found} and not filled
+
+
+def files_of(run: Path, trial: str) -> Iterator[str]:
+    """Yield the paths of all files of a trial, relative to the run: its record, its tables and those of its jobs, and
+    the files in the folders of its logs and outputs. Not every trial has all."""
+    jobs = sorted(path.stem for path in (run / "samples").glob(f"{id_of(escape(trial), '*')}.parquet"))
+    tables = [("samples", trial), *(("samples", job) for job in jobs), *((folder, trial) for folder in TABLES)]
+    for name in (f"trials/{trial}.json", *(f"{folder}/{stem}.parquet" for folder, stem in tables)):
+        if os.path.lexists(run / name):
+            yield name
+    for folder, _, files in (*os.walk(run / "logs" / trial), *os.walk(run / "outputs" / trial)):
+        yield from (str((Path(folder) / file).relative_to(run)) for file in sorted(files))

@@ -25,21 +25,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from testbed.base import interrupt
 from testbed.base.errors import TestbedError, as_json
 from testbed.base.exits import INTERRUPTED, OK, TRIAL_FAILED, code_for
 from testbed.base.processor import cpu_model
 from testbed.base.python import PACKAGE, module_command
 from testbed.capacity.cache import Known, known
-from testbed.comparison.merge import files_of
-from testbed.experiment.progress import Lines
-from testbed.experiment.run import Experiment
 from testbed.files.foreign import UnfitError, read_bytes, read_tail
 from testbed.lab.choice import place_of
 from testbed.machine import exclusive
 from testbed.machine.cgroups import limits
+from testbed.run_directory.layout import files_of
 from testbed.run_directory.stored import source_of
 from testbed.spread.bundle import FILES, LARGEST_BYTES, RUN, pack, unpack
 from testbed.workloads.process.lifeline import end_with
@@ -199,6 +195,11 @@ def main(folder: Path, parent: int, shares_machine: bool) -> int:
     """Run the block whose order is in a folder; return the exit code. The current directory is that of its files."""
     if not end_with(parent):
         return INTERRUPTED
+    from rich.console import Console  # a worker needs none of these, and would take a second for them
+
+    from testbed.experiment.progress import Lines
+    from testbed.experiment.run import Experiment
+
     interrupt.raise_once()
     (exclusive.share if shares_machine else lambda: exclusive.hold(lambda: print("waits for another run")))()
     ids = (folder / "ids").read_text().split("\n")

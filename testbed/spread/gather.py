@@ -19,7 +19,6 @@ from typing import Any
 from testbed.analysis.cell import cell_of
 from testbed.base.errors import HostError, OutputError
 from testbed.base.listing import counted
-from testbed.comparison.merge import files_of
 from testbed.execution.record import blank
 from testbed.experiment import provenance
 from testbed.experiment.duration import Estimate
@@ -31,6 +30,7 @@ from testbed.files.foreign import UnfitError
 from testbed.files.removal import remove
 from testbed.files.writing import named_errors, opened_folder
 from testbed.run_directory import stored
+from testbed.run_directory.layout import files_of
 from testbed.spread import block as remote
 from testbed.spread.bundle import of_experiment, unpack
 from testbed.spread.machines import Machines

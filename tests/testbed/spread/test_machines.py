@@ -19,10 +19,10 @@ from rich.console import Console
 from testbed.api import experiment
 from testbed.base.errors import HostError, MissingToolError, SpecError, as_json
 from testbed.capacity.cache import Known
-from testbed.comparison.merge import files_of
 from testbed.experiment.fit import fit
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.run_directory.layout import files_of
 from testbed.run_directory.resolved import fitted_scale
 from testbed.run_directory.stored import source_of
 from testbed.spec import Source, read
