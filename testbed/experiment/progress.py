@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from testbed import fidelity
 from testbed.analysis.jobs import JOBS, singly
-from testbed.analysis.verdicts import in_short, largest, numbers_of, percent
+from testbed.analysis.verdicts import SIMULATED, in_short, largest, numbers_of, percent
 from testbed.base.check import MACHINE
 from testbed.base.columns import wrapped
 from testbed.base.listing import counted
@@ -65,6 +65,9 @@ def _verdict(judged: Mapping[str, Any]) -> str:
         error = largest([number.error for number in numbers.values() if number.certified])
         certified = "" if error is None else f"certified within {percent(error)}; "
         said.append(f"{certified}noted: {told}")
+    if verdict == SIMULATED:
+        error = numbers["gst"].error
+        said.append("error unknown" if error is None else f"GST of this scheme was off by {percent(error)} at most")
     return f"{verdict} ({'; '.join(said)})" if said else verdict
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
-SCALE = 1024.0
+SCALE = 2.0**20
 HOSTS = 1024
 """Ends of connections: each pair of them is a connection of its own."""
 AT_ONCE = 128
@@ -38,6 +38,7 @@ class Played:
         ]
         self._pairs = permutations([self._zone.create_host(f"h{i}", 1.0).seal() for i in range(HOSTS)], 2)
         self._ends: list[tuple[Any, Any]] = []
+        self._paths: list[list[int]] = []
         self._waiting: list[deque[int]] = []
         self._active: dict[int, Any] = {}
         """What is sent now, by connection."""
@@ -53,6 +54,7 @@ class Played:
         links = [self._simgrid.LinkInRoute(self._links[link]) for link in path]
         self._zone.add_route(src.netpoint, dst.netpoint, None, None, links, False)
         self._ends.append((src, dst))
+        self._paths.append(path)
         self._waiting.append(deque())
 
     def send(self, connection: int, bits: float) -> None:
@@ -61,7 +63,13 @@ class Played:
             self._begin(connection)
 
     def set_rate(self, link: int, rate_bps: float) -> None:
+        """Change a rate. A message never gets faster than the links were when it began, so the rest begins anew."""
         self._links[link].set_bandwidth(rate_bps * SCALE)
+        for connection in [each for each in self._active if link in self._paths[each]]:
+            sent = self._active.pop(connection)
+            self._waiting[connection].appendleft(max(1, round(sent.remaining)))
+            sent.cancel()
+            self._begin(connection)
 
     def _begin(self, connection: int) -> None:
         if self._waiting[connection]:

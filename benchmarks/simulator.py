@@ -1,0 +1,258 @@
+"""The lab simulator: its engine beside SimGrid, and its times beside those of emulation.
+
+    python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
+    python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
+    python benchmarks/simulator.py --errors RUN... # simulated trials beside those of such runs; writes known_errors.json
+
+Engines: one synchronisation of 100 MB at 10 Gbit/s, the gradient in one piece a class. Both get the same decisions from
+the same player, and only the processor time of the network counts: calls of the solver, or SimGrid's process. That one
+is driven from Python; ``in C++`` is what SimGrid 3.32 took for the same without Python. SimGrid plays the networks of
+up to ``FEW`` messages, with ``--all`` all.
+
+Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
+should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
+from testbed.fidelity.known_errors import PATH
+from testbed.lab.netns import NetnsLab
+from testbed.lab.place import Opening
+from testbed.lab.simulator.place import PLACE
+from testbed.run_directory import stored
+from testbed.spec import read
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.player import Network, Player
+from testbed.workloads.play.simgrid import SimGrid
+from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.schemes import build
+
+FLOATS, RATE_BPS = 25_000_000, 10**10
+FEW = 50_000
+ENGINES: dict[str, Callable[[NDArray[np.float64]], Network]] = {"fluid": Fluid, "simgrid": SimGrid}
+
+
+class Row(NamedTuple):
+    network: str
+    scheme: str
+    messages: int
+    cxx_s: float | None
+    """Processor time of SimGrid in C++."""
+
+
+ROWS = (
+    Row("star(hosts=128)", "ring", 32_512, 0.09),
+    Row("star(hosts=432)", "ring", 372_384, 2.8),
+    Row("star(hosts=1024)", "ring", 2_095_104, 17),
+    Row("star(hosts=128)", "ps", 32_512, 9.0),
+    Row("bcube(n=9,k=2)", "bml", 25_920, 0.36),
+    Row("fat_tree(k=8)", "halving_doubling", 32_512, 1.5),
+    Row("bcube(n=32,k=2)", "bml", 4_190_208, None),
+    Row("star(hosts=1024)", "halving_doubling", 2_095_104, None),
+)
+
+STAR, BCUBE = "star(hosts=8)", "bcube(n=3,k=2)"
+RACKS = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
+EVERYWHERE = ("ps", "ring", "halving_doubling", "tree", "double_binary_tree")
+EMULATED = {
+    STAR: (*EVERYWHERE, "multi_ring(strides=[1,3])", "bcube"),
+    RACKS: (*EVERYWHERE, "bcube", "hierarchical_ps", "two_level", "h_ar", "switchml", "atp", "rina"),
+    BCUBE: (*EVERYWHERE, "bml", "hierarchical_ps", "two_level"),
+}
+"""Schemes by network, without those that are another one there."""
+SPEC = """
+name: simulator-errors
+lab: netns
+links: {{rate: 200 Mbit/s}}
+workload: {{kind: profile, model: lenet5, batch: 2, iterations: 8, compute: {{mode: paced, pace: {{2: 50 ms}}}}}}
+arms:
+{arms}
+"""
+ALIKE, SETTLED = 1.01, 3
+
+
+def play(engine: str, network: str, scheme: str) -> dict[str, float]:
+    """Play a synchronisation: simulated time, and processor time of the network and of all (s), and memory (MiB)."""
+    topology = build_topology(network, rate_bps=RATE_BPS)
+    forest = build(scheme, topology, [FLOATS])
+    made: list[_Timed] = []
+
+    def timed(rate_bps: NDArray[np.float64]) -> Network:
+        made.append(_Timed(ENGINES[engine](rate_bps)))
+        return made[0]
+
+    told = list(Player(topology, engine=timed).told(Synchronisation(forest, whole(forest, FLOATS))))
+    network_s = made.pop().cpu_s
+    mine, child = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    child_s = child.ru_utime + child.ru_stime
+    return {
+        "simulated_s": max(at_s for at_s, _ in told),
+        "network_s": network_s + child_s,
+        "all_s": time.process_time() + child_s,
+        "mib": mine.ru_maxrss / 1024,
+    }
+
+
+class _Timed:
+    """A network that adds up the processor time of its calls."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self.cpu_s = network, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        called = getattr(self._network, name)
+        if not callable(called):
+            return called
+
+        def timed(*arguments: Any) -> Any:
+            began = time.process_time()
+            result = called(*arguments)
+            self.cpu_s += time.process_time() - began
+            return result
+
+        setattr(self, name, timed)
+        return timed
+
+
+def engines(rows: Sequence[Row], few: float) -> bool:
+    """Print a row for each network; return whether the engines agree and ours is as fast as asked."""
+    cells, reached = [], True
+    for row in rows:
+        played: dict[str, dict[str, float]] = {}
+        for engine in ENGINES if row.messages <= few else ("fluid",):
+            told = subprocess.run(
+                [sys.executable, __file__, "--play", engine, row.network, row.scheme], check=True, capture_output=True
+            )
+            played[engine] = json.loads(told.stdout)
+        ours, judge = played["fluid"], played.get("simgrid")
+        seen = ["-"] * 3
+        if judge is not None:
+            off, ratio = judge["simulated_s"] / ours["simulated_s"] - 1, judge["network_s"] / ours["network_s"]
+            asked = 100 if row.scheme == "ps" else 5
+            reached &= abs(off) <= 1e-6 and ratio >= asked
+            seen = [f"{judge['network_s']:.2f} s", f"{ratio:.0f} x (asked {asked})", f"{off:+.0e}"]
+        cxx = "-" if row.cxx_s is None else f"{row.cxx_s:g} s"
+        ours_cells = [f"{ours['simulated_s']:.6f} s", f"{ours['network_s']:.3f} s", f"{ours['all_s']:.1f} s"]
+        cells.append([row.network, row.scheme, *ours_cells, f"{ours['mib']:.0f} MiB", *seen, cxx])
+        print(" ".join(cells[-1]), file=sys.stderr, flush=True)
+    head = (
+        "network",
+        "scheme",
+        "simulated",
+        "solver",
+        "with the player",
+        "memory",
+        "SimGrid",
+        "ratio",
+        "off",
+        "in C++",
+    )
+    print(columns(head, cells, left=2))
+    return reached
+
+
+def emulate(run: Path) -> None:
+    """Make a run of all schemes in the lab netns."""
+    arms = [f'  - {{scheme: "{scheme}", topology: "{net}"}}' for net, schemes in EMULATED.items() for scheme in schemes]
+    source = read(SPEC.format(arms="\n".join(arms)), "simulator-errors", Path())
+    with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
+        experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
+
+
+def errors(runs: Sequence[Path]) -> None:
+    """Write the errors of all schemes, and print those of each trial."""
+    by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    cells, seen = [], defaultdict[str, int](int)
+    for run in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            simulated = Path(folder) / "run"
+            source = stored.source_of(run, ["lab=simulator"])
+            with Experiment.new(source, simulated, partial(Here, partial(PLACE.open, Opening()))) as experiment:
+                experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
+            for name, record in stored.records(run).items():
+                verdict = (record["fidelity"] or {"numbers": {"gst": {"verdict": "FAILED"}}})["numbers"]["gst"][
+                    "verdict"
+                ]
+                seen[verdict] += 1
+                if verdict != "VALID":
+                    continue
+                emulated_s, simulated_s = _settled_s(run, name), _settled_s(simulated, name)
+                if emulated_s is None or simulated_s is None:
+                    seen["not settled"] += 1
+                    continue
+                error = simulated_s / emulated_s - 1
+                by_scheme[record["scheme"]].append((record["topology"], error))
+                cells.append(
+                    [record["scheme"], record["topology"], f"{emulated_s:.4f}", f"{simulated_s:.4f}", f"{error:+.1%}"]
+                )
+    print(columns(("scheme", "network", "emulated", "simulated", "error"), sorted(cells), left=2))
+    print(", ".join(f"{verdict}: {count}" for verdict, count in seen.items()))
+    known = {
+        scheme: {
+            "median": round(statistics.median(abs(error) for _, error in found), 4),
+            "worst": round(max(abs(error) for _, error in found), 4),
+            "networks": sorted({network for network, _ in found}),
+            "trials": len(found),
+        }
+        for scheme, found in sorted(by_scheme.items())
+    }
+    PATH.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _settled_s(run: Path, name: str) -> float | None:
+    """The median GST from the first iterations on that are alike; None where there are none."""
+    by = pd.read_parquet(run / "samples" / f"{name}.parquet").groupby("iteration")
+    gst_s = (by["sum_s"].max() - by["ready_s"].max()).to_numpy()
+    for first in range(len(gst_s) - SETTLED + 1):
+        some = gst_s[first : first + SETTLED]
+        if some.max() <= ALIKE * some.min():
+            return float(np.median(gst_s[first:]))
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--emulate", type=Path, metavar="RUN")
+    parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.play:
+        print(json.dumps(play(*asked.play)))
+        return 0
+    if asked.emulate:
+        emulate(asked.emulate)
+        return 0
+    if asked.errors:
+        errors(asked.errors)
+        return 0
+    return 0 if engines(ROWS, float("inf") if asked.all else FEW) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
