@@ -33,8 +33,8 @@ class SimGrid:
     """
 
     def __init__(self, rate_bps: NDArray[np.float64]) -> None:
-        self._said = tempfile.TemporaryFile(mode="w+")
-        command = [PYTHON, "-P", PROCESS]
+        self._said = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115  # it stays open as long as the process runs
+        command = [PYTHON, "-P", str(PROCESS)]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True

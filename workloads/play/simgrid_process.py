@@ -11,6 +11,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import permutations
 from typing import Any
 
@@ -111,9 +112,7 @@ class Played:
 
 
 def main() -> None:
-    import simgrid
-
-    Played(simgrid, json.loads(sys.stdin.readline())).run()
+    Played(import_module("simgrid"), json.loads(sys.stdin.readline())).run()
 
 
 if __name__ == "__main__":
