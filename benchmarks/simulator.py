@@ -2,7 +2,7 @@
 
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
-    python benchmarks/simulator.py --errors RUN... # simulated trials beside those of such runs; writes known_errors.json
+    python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes known_errors.json
 
 Engines: one synchronisation of 100 MB at 10 Gbit/s, the gradient in one piece a class. Both get the same decisions from
 the same player, and only the processor time of the network counts: calls of the solver, or SimGrid's process. That one
@@ -23,8 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -187,7 +187,7 @@ def emulate(run: Path) -> None:
 def errors(runs: Sequence[Path]) -> None:
     """Write the errors of all schemes, and print those of each trial."""
     by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    cells, seen = [], defaultdict[str, int](int)
+    cells, seen = [], Counter[str]()
     for run in runs:
         with tempfile.TemporaryDirectory() as folder:
             simulated = Path(folder) / "run"
@@ -195,33 +195,34 @@ def errors(runs: Sequence[Path]) -> None:
             with Experiment.new(source, simulated, partial(Here, partial(PLACE.open, Opening()))) as experiment:
                 experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
             for name, record in stored.records(run).items():
-                verdict = (record["fidelity"] or {"numbers": {"gst": {"verdict": "FAILED"}}})["numbers"]["gst"][
-                    "verdict"
-                ]
-                seen[verdict] += 1
-                if verdict != "VALID":
-                    continue
-                emulated_s, simulated_s = _settled_s(run, name), _settled_s(simulated, name)
-                if emulated_s is None or simulated_s is None:
-                    seen["not settled"] += 1
+                scheme, network = record["scheme"], record["topology"]
+                said, emulated_s = _emulated(run, name, record)
+                seen[said] += 1
+                if emulated_s is None or (simulated_s := _settled_s(simulated, name)) is None:
+                    cells.append([scheme, network, "-", "-", said])
                     continue
                 error = simulated_s / emulated_s - 1
-                by_scheme[record["scheme"]].append((record["topology"], error))
-                cells.append(
-                    [record["scheme"], record["topology"], f"{emulated_s:.4f}", f"{simulated_s:.4f}", f"{error:+.1%}"]
-                )
+                by_scheme[scheme].append((network, error))
+                cells.append([scheme, network, f"{emulated_s:.4f} s", f"{simulated_s:.4f} s", f"{error:+.1%}"])
     print(columns(("scheme", "network", "emulated", "simulated", "error"), sorted(cells), left=2))
-    print(", ".join(f"{verdict}: {count}" for verdict, count in seen.items()))
+    print(", ".join(f"{count} {said}" for said, count in seen.items()))
     known = {
         scheme: {
-            "median": round(statistics.median(abs(error) for _, error in found), 4),
-            "worst": round(max(abs(error) for _, error in found), 4),
-            "networks": sorted({network for network, _ in found}),
-            "trials": len(found),
+            "median": round(statistics.median(abs(error) for _, error in each), 4),
+            "worst": round(max(abs(error) for _, error in each), 4),
+            "networks": sorted({network for network, _ in each}),
+            "trials": len(each),
         }
-        for scheme, found in sorted(by_scheme.items())
+        for scheme, each in sorted(by_scheme.items())
     }
     PATH.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Say what GST of a trial counts as, and give it where it counts."""
+    verdict = record["fidelity"]["numbers"]["gst"]["verdict"] if record["status"] == "done" else "FAILED"
+    settled_s = _settled_s(run, name) if verdict == "VALID" else None
+    return (verdict if verdict != "VALID" or settled_s is not None else "never settled"), settled_s
 
 
 def _settled_s(run: Path, name: str) -> float | None:
