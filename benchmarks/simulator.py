@@ -16,6 +16,7 @@ should use the machine. An error is simulated over emulated GST, less 1; a schem
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import statistics
@@ -108,6 +109,7 @@ def play(engine: str, network: str, scheme: str) -> dict[str, float]:
 
     told = list(Player(topology, engine=timed).told(Synchronisation(forest, whole(forest, FLOATS))))
     network_s = made.pop().cpu_s
+    gc.collect()  # SimGrid's process ends
     mine, child = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     child_s = child.ru_utime + child.ru_stime
     return {

@@ -23,6 +23,7 @@ ARGUMENTS = (
     "simgrid",
     "--cfg=network/model:CM02",  # bytes over rates, with no model of TCP
     "--cfg=network/crosstraffic:0",
+    "--cfg=surf/precision:1e-12",  # s; 1e-9 by itself, so that messages of 10 Gbit/s end in another order
     "--log=root.thresh:critical",
 )
 
