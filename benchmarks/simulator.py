@@ -10,21 +10,24 @@ is driven from Python; ``in C++`` is what SimGrid 3.32 took for the same without
 up to ``FEW`` messages, with ``--all`` all.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
-should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials.
+should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
+stands the error of a model in which bytes queue in the network (``Queues``).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import heapq
 import json
+import math
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,15 +39,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from testbed.base.columns import columns
+from testbed.execution.simulated import Simulator
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
 from testbed.fidelity.known_errors import PATH
 from testbed.lab.netns import NetnsLab
-from testbed.lab.place import Opening
-from testbed.lab.simulator.place import PLACE
+from testbed.lab.simulator.place import LIMITS
 from testbed.run_directory import stored
-from testbed.spec import read
+from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Network, Player
@@ -95,6 +98,7 @@ arms:
 {arms}
 """
 ALIKE, SETTLED = 1.01, 3
+SEGMENT_BYTES = 2**14
 
 
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
@@ -186,27 +190,104 @@ def emulate(run: Path) -> None:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
 
 
+class Queues:
+    """A network whose links send one segment after the other. A host gives its connections turns, and later links
+    send what comes first. Nothing slows a sender down that a later link makes wait, as where queues are long."""
+
+    def __init__(self, rate_bps: NDArray[np.float64]) -> None:
+        self._rate_bps, self._carried_bits = rate_bps.tolist(), np.zeros(len(rate_bps))
+        self._paths: list[Sequence[int]] = []
+        self._unsent: list[deque[tuple[float, bool]]] = []
+        """By connection, sizes of segments, and whether each ends a message."""
+        self._turns: list[deque[int]] = [deque() for _ in rate_bps]
+        self._waiting: list[deque[_Segment]] = [deque() for _ in rate_bps]
+        self._sending: list[tuple[float, int, _Segment]] = []
+        """Ends of the segments that links send now, with the link."""
+        self._busy: set[int] = set()
+        self._left = 0
+        self.now_s = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._left
+
+    def connect(self, path: Sequence[int]) -> int:
+        self._paths.append(path)
+        self._unsent.append(deque())
+        return len(self._paths) - 1
+
+    def send(self, connection: int, count_bytes: float) -> None:
+        count = max(1, math.ceil(count_bytes / SEGMENT_BYTES))
+        link = self._paths[connection][0]
+        if not self._unsent[connection]:
+            self._turns[link].append(connection)
+        self._unsent[connection] += [(8 * count_bytes / count, place == count - 1) for place in range(count)]
+        self._left += 1
+        self._go_on(link)
+
+    def set_rate(self, link: int, rate_bps: float) -> None:
+        self._rate_bps[link] = rate_bps
+
+    def advance(self, until_s: float = math.inf) -> list[int]:
+        ended: list[int] = []
+        while self._sending and self._sending[0][0] <= (self.now_s if ended else until_s):
+            self.now_s, link, (connection, bits, is_last, hop) = heapq.heappop(self._sending)
+            self._carried_bits[link] += bits
+            path = self._paths[connection]
+            if hop + 1 < len(path):
+                self._waiting[path[hop + 1]].append(_Segment(connection, bits, is_last, hop + 1))
+                self._go_on(path[hop + 1])
+            elif is_last:
+                ended.append(connection)
+            self._busy.remove(link)
+            self._go_on(link)
+        self._left -= len(ended)
+        if not ended and math.isfinite(until_s):
+            self.now_s = max(self.now_s, until_s)
+        return sorted(ended)
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        return self._carried_bits / 8
+
+    def _go_on(self, link: int) -> None:
+        if link in self._busy or not (self._waiting[link] or self._turns[link]):
+            return
+        if self._waiting[link]:
+            segment = self._waiting[link].popleft()
+        else:
+            connection = self._turns[link].popleft()
+            segment = _Segment(connection, *self._unsent[connection].popleft(), 0)
+            if self._unsent[connection]:
+                self._turns[link].append(connection)
+        self._busy.add(link)
+        heapq.heappush(self._sending, (self.now_s + segment.bits / self._rate_bps[link], link, segment))
+
+
+class _Segment(NamedTuple):
+    connection: int
+    bits: float
+    is_last: bool
+    hop: int
+
+
 def errors(runs: Sequence[Path]) -> None:
-    """Write the errors of all schemes, and print those of each trial."""
+    """Write the errors of all schemes, and print those of each trial, and what they would be with queues."""
     by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
     cells, seen = [], Counter[str]()
     for run in runs:
-        with tempfile.TemporaryDirectory() as folder:
-            simulated = Path(folder) / "run"
-            source = stored.source_of(run, ["lab=simulator"])
-            with Experiment.new(source, simulated, partial(Here, partial(PLACE.open, Opening()))) as experiment:
-                experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
-            for name, record in stored.records(run).items():
-                scheme, network = record["scheme"], record["topology"]
-                said, emulated_s = _emulated(run, name, record)
-                seen[said] += 1
-                if emulated_s is None or (simulated_s := _settled_s(simulated, name)) is None:
-                    cells.append([scheme, network, "-", "-", said])
-                    continue
-                error = simulated_s / emulated_s - 1
-                by_scheme[scheme].append((network, error))
-                cells.append([scheme, network, f"{emulated_s:.4f} s", f"{simulated_s:.4f} s", f"{error:+.1%}"])
-    print(columns(("scheme", "network", "emulated", "simulated", "error"), sorted(cells), left=2))
+        source = stored.source_of(run, ["lab=simulator"])
+        fluid, queued = (_simulated(source, engine) for engine in (Fluid, Queues))
+        for name, record in stored.records(run).items():
+            scheme, network = cell = record["scheme"], record["topology"]
+            said, emulated_s = _emulated(run, name, record)
+            seen[said] += 1
+            if emulated_s is None:
+                cells.append([*cell, "-", "-", said, "-"])
+                continue
+            error, other = fluid[cell] / emulated_s - 1, queued[cell] / emulated_s - 1
+            by_scheme[scheme].append((network, error))
+            cells.append([*cell, f"{emulated_s:.4f} s", f"{fluid[cell]:.4f} s", f"{error:+.1%}", f"{other:+.1%}"])
+    print(columns(("scheme", "network", "emulated", "simulated", "error", "with queues"), sorted(cells), left=2))
     print(", ".join(f"{count} {said}" for said, count in seen.items()))
     known = {
         scheme: {
@@ -218,6 +299,20 @@ def errors(runs: Sequence[Path]) -> None:
         for scheme, each in sorted(by_scheme.items())
     }
     PATH.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _simulated(source: Source, engine: Callable[[NDArray[np.float64]], Network]) -> dict[tuple[str, str], float]:
+    """Simulated GST (s) of a spec's trials, by scheme and network."""
+    found: dict[tuple[str, str], float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        with Experiment.new(source, run, partial(Here, partial(Simulator, LIMITS, engine))) as experiment:
+            experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
+        for name, record in stored.records(run).items():
+            settled_s = _settled_s(run, name)
+            assert settled_s is not None, f"{name} never settles"
+            found[record["scheme"], record["topology"]] = settled_s
+    return found
 
 
 def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, float | None]:

@@ -127,9 +127,9 @@ def _learnt(record: Mapping[str, Any]) -> list[str]:
 def first_line(trials: Sequence[Trial], advice: str = "") -> str:
     """Say how much there is to do, and ``advice`` below it, if there is any."""
     count, about = len(trials), time_text(round(Estimate().left_s(trials)))
-    repeats = trials[0].spec.repeats if trials else None
-    more = ""
-    if isinstance(repeats, Until):
+    spec = trials[0].spec if trials else None
+    more = f"; {spec.without_repeats}" if spec and spec.without_repeats else ""
+    if spec and isinstance(repeats := spec.repeats, Until) and not more:
         more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
     if not trials:
         return "nothing is left to run"
