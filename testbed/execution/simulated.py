@@ -51,8 +51,8 @@ DIGITS = 12
 LABS = "take a lab with processes"
 MOST_MESSAGES = 10**8
 """Messages of an iteration: more take an hour."""
-MESSAGE_BYTES = 300
-"""Memory for each message of an iteration."""
+MESSAGE_BYTES = 1000
+"""The most memory for each message of an iteration: ``ps`` on 256 hosts took this."""
 DONE = {
     **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
     **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "wire_bytes"), None),

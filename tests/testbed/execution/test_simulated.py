@@ -197,7 +197,7 @@ def test_a_trial_without_memory_fails_and_the_next_one_runs(
         return connect(network, path)
 
     monkeypatch.setattr(Fluid, "connect", limited)
-    racks = "{topology: 'spine_leaf(racks=2,hosts_per_rack=2)', scheme: ring}"
+    racks = "{topology: 'spine_leaf(racks=2,hosts_per_rack=2,spines=1)', scheme: ring}"
     arms = f"arms=[{racks}, {{topology: star(hosts=4), scheme: ring}}]"
     source = read(SPEC, "spec.yaml", Path(), [arms])
     with Experiment.new(source, tmp_path / "run", partial(Here, partial(Simulator, LIMITS))) as experiment:
@@ -229,7 +229,9 @@ def test_layers_overlap_with_computing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("repeats", ["5", "{until: 5 %, least: 3, most: 9}"])
 def test_repeats_that_would_be_the_same_are_left_out_and_this_is_said(repeats: str, tmp_path: Path) -> None:
-    source = read(SPEC, "spec.yaml", Path(), [f"repeats={repeats}", "perturb=[{kind: straggle, probability: 0.3}]"])
+    source = read(
+        SPEC, "spec.yaml", Path(), [f"repeats={repeats}", "perturb=[{kind: straggle, probability: 0.3, slowdown: 2}]"]
+    )
     said = "repeats would have the same numbers in the lab simulator, so each trial runs once"
     assert said in first_line(trials(source))
     assert f"all trials: {said}" in plan(source)["warnings"]

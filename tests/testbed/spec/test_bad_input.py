@@ -646,7 +646,7 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
             "asynchronous": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: ssp}}]",
             "too_many_hosts": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=70000), scheme: ring}}]",
-            "too_fast": f"links: {{rate: 200 Tbit/s}}\n{PLAYED}\n{ARMS}",
+            "too_fast": f"links: {{rate: 200000 Gbit/s}}\n{PLAYED}\n{ARMS}",
             "too_many_messages": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
             "chunk: 4 KiB}\narms: [{topology: star(hosts=1000), scheme: tree}]",
         }.items()
@@ -1140,7 +1140,7 @@ CALLS: dict[str, list[str]] = {
     ],
     "set_range_from_0": ["plan", "spec.yaml", "--set", "workload.iterations=0..4"],
     "option_before_the_command": ["--set", "seed=2", "plan", "spec.yaml"],
-    "simulator_up": ["up", "star(hosts=2)", "--backend", "simulator"],
+    "simulator_up": ["up", "spec.yaml", "--backend", "simulator"],
     "backend_unknown": ["plan", "spec.yaml", "--backend", "netn"],
     "set_entry_in_brackets": ["plan", "spec.yaml", "--set", "arms[0].scheme=ring"],
     "set_name_no": ["plan", "spec.yaml", "--set", "name=no"],
