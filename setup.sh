@@ -5,7 +5,7 @@
 #                      compiler (for the engine's inner loop); and ping, for the first hour
 #   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, Sphinx, tc, Open MPI, a headless browser,
 #                      Docker's daemon, which is installed and not started: the suite starts one of its own,
-#                      Ansible, and an SSH server (not started) to rehearse bare metal with
+#                      Ansible, an SSH server (not started) to rehearse bare metal with, and SimGrid for Debian's Python
 #   ./setup.sh tools   uv and pip-audit in .venv-tools, for `make lock` and `make audit`
 #   ./setup.sh oldest  the lowest versions that pyproject.toml allows, in .venv-oldest, for `make test-oldest`
 #   ./setup.sh torch   the suite's packages with the PyTorch of TORCH_VERSION, in .venv-torch-VERSION, for `make test-torch`
@@ -93,6 +93,7 @@ need_python() {
 
 need_tools() {
     local pair missing=()
+    [ "$what" != test ] || /usr/bin/python3 -P -c 'import simgrid' 2>/dev/null || missing=(python3-simgrid)
     for pair in "${packages[@]}"; do
         command -v "${pair%%:*}" >/dev/null || PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null ||
             missing+=("${pair##*:}")

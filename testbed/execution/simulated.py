@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -17,7 +17,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import SpecError, TrialError
+from testbed.base.errors import MemoryLimitError, SpecError, TrialError
+from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
@@ -42,12 +43,16 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
-from testbed.workloads.play.fluid import library
-from testbed.workloads.play.player import Player, RateChange
+from testbed.workloads.play.fluid import Fluid, library
+from testbed.workloads.play.player import Network, Player, RateChange
 
 DIGITS = 12
 """Digits after the point (s) to which beginnings must be the same in iterations that are played once."""
 LABS = "take a lab with processes"
+MOST_MESSAGES = 10**8
+"""Messages of an iteration: more take an hour."""
+MESSAGE_BYTES = 1000
+"""The most memory for each message of an iteration: ``ps`` on 256 hosts took this."""
 DONE = {
     **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
     **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "wire_bytes"), None),
@@ -57,14 +62,14 @@ DONE = {
 
 
 class Simulator:
-    """Simulated time as a place.
+    """Simulated time as a place; ``engine`` makes its networks, as for :class:`.Player`.
 
     Raises:
         MissingToolError: there is no compiled solver.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Fluid) -> None:
+        self.limits, self._engine = limits, engine
         library()
 
     def require(self, trial: Trial) -> None:
@@ -79,12 +84,25 @@ class Simulator:
         _require_network(trial)
 
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
-        """Play the trial."""
+        """
+        Raises:
+            TrialError: messages are left that cannot move, time stands still, or there is no more memory.
+        """
         job, readings = trial.job, Readings()
         timeline = _Timeline(trial.schedule(), trial.topology)
-        play = _Play(trial, timeline)
-        for iteration in play.iterations():
-            tick(iteration, SoFar(Feed({}), readings, {}, 0))
+        network = trial.network
+        player = Player(
+            trial.topology, seed=trial.spec.seed, goodput=network.goodput, timeline=timeline, engine=self._engine
+        )
+        play = _Play(trial.job, player, timeline)
+        try:
+            for iteration in play.iterations():
+                tick(iteration, SoFar(Feed({}), readings, {}, 0))
+        except (MemoryError, MemoryLimitError) as error:
+            raise TrialError(
+                f"the lab {trial.spec.lab} gets no more memory after {len(play.ends_s)} iterations",
+                fix="make chunks larger, or take fewer workers",
+            ) from error
         end_s = play.player.now_s
         return Observed(
             trial=trial,
@@ -129,6 +147,12 @@ def _require_job(job: Job) -> None:
     for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
+    if (messages := job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
+        raise SpecError(
+            f"{job.scheme_text} sends {messages:,} messages an iteration, of which the lab {lab} plays at most "
+            f"{MOST_MESSAGES:,}: it may take {size_text(messages * MESSAGE_BYTES)} of memory",
+            fix="make chunks larger (workload: {chunk: 10 MB}), or take fewer workers",
+        )
     if job.network.arm.checkpoint is not None:
         raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
 
@@ -243,13 +267,11 @@ class _Played:
 class _Play:
     """The iterations of a job."""
 
-    def __init__(self, trial: Trial, timeline: _Timeline) -> None:
-        self._job, self._timeline = trial.job, timeline
-        network = trial.network
-        self.player = Player(trial.topology, seed=trial.spec.seed, goodput=network.goodput, timeline=timeline)
-        self._ready_s = due_s(self._job)
+    def __init__(self, job: Job, player: Player, timeline: _Timeline) -> None:
+        self._job, self.player, self._timeline = job, player, timeline
+        self._ready_s = due_s(job)
         self._known: dict[tuple[bytes, ...], _Played] = {}
-        self._repeated_bytes = np.zeros(2 * len(trial.topology.links))
+        self._repeated_bytes = np.zeros_like(player.carried_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
         """By iteration, each worker's end."""
 

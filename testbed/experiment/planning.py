@@ -12,12 +12,14 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
+from testbed.execution.place import place_of
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
 from testbed.experiment.repeats import Planned, Selection
+from testbed.lab.place import Opening
 from testbed.machine.kernel import sysctl
 from testbed.spec import Source
 from testbed.trial.job import Job
@@ -29,12 +31,17 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
     """Check everything and predict; nothing is touched. ``only`` selects cells, if not all are meant.
 
     Raises:
-        SpecError: the experiment cannot be.
+        SpecError: the experiment cannot be, or not in a lab that only plays trials.
         UsageError: ``only`` leaves no trial.
+        MissingToolError: a lab that only plays trials lacks something.
     """
     source = settled(source)
     planned = Planned(source, only=only).trials
     spec = source.spec
+    if spec.place.plays:  # it is opened at no cost
+        place = place_of(spec.place.open(Opening(spec.lab_options)), spec.place.limits)
+        for trial in planned:
+            place.require(trial)
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
     firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from testbed import fidelity
 from testbed.analysis.jobs import JOBS, singly
-from testbed.analysis.verdicts import in_short, largest, numbers_of, percent
+from testbed.analysis.verdicts import SIMULATED, in_short, largest, numbers_of, percent
 from testbed.base.check import MACHINE
 from testbed.base.columns import wrapped
 from testbed.base.listing import counted
@@ -65,6 +65,9 @@ def _verdict(judged: Mapping[str, Any]) -> str:
         error = largest([number.error for number in numbers.values() if number.certified])
         certified = "" if error is None else f"certified within {percent(error)}; "
         said.append(f"{certified}noted: {told}")
+    if verdict == SIMULATED:
+        error = numbers["gst"].error
+        said.append("error unknown" if error is None else f"GST of this scheme was off by {percent(error)} at most")
     return f"{verdict} ({'; '.join(said)})" if said else verdict
 
 
@@ -124,9 +127,9 @@ def _learnt(record: Mapping[str, Any]) -> list[str]:
 def first_line(trials: Sequence[Trial], advice: str = "") -> str:
     """Say how much there is to do, and ``advice`` below it, if there is any."""
     count, about = len(trials), time_text(round(Estimate().left_s(trials)))
-    repeats = trials[0].spec.repeats if trials else None
-    more = ""
-    if isinstance(repeats, Until):
+    spec = trials[0].spec if trials else None
+    more = f"; {spec.without_repeats}" if spec and spec.without_repeats else ""
+    if spec and isinstance(repeats := spec.repeats, Until) and not more:
         more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
     if not trials:
         return "nothing is left to run"

@@ -179,7 +179,7 @@ class Planned:
         """Say how many of the intervals that are narrow enough cover the median, in a sentence; empty where none had to
         become narrow, or none has."""
         wanted = self._spec.repeats
-        if not isinstance(wanted, Until):
+        if not isinstance(wanted, Until) or self._spec.without_repeats:
             return ""
         values = _values(records.values())
         return promise([values.get(first.cell, []) for first in self.firsts], wanted.until, wanted.least, wanted.most)
@@ -195,13 +195,13 @@ class Planned:
 def topped_up(spec: Spec) -> int:
     """Return how many rounds there may be where a gate finds too few trials VALID; ``repeats: 1`` and ``repeats.most``
     stay what they are."""
-    if isinstance(spec.repeats, Until) or spec.repeats == 1:
+    if isinstance(spec.repeats, Until) or spec.most_repeats == 1:
         return spec.most_repeats
     return TOPPED_UP * spec.repeats
 
 
 def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec: Spec) -> list[ImpreciseCell]:
-    if not isinstance(spec.repeats, Until):
+    if not isinstance(spec.repeats, Until) or spec.without_repeats:
         return []
     found = []
     for cell in (first.cell for first in firsts):

@@ -43,6 +43,7 @@ from testbed.fidelity import (
     timers,
     wire,
 )
+from testbed.fidelity.known_errors import known_errors
 from testbed.fidelity.seen import Seen
 from testbed.workloads.kinds import kinds
 from testbed.workloads.sync.cost import goodput
@@ -109,9 +110,10 @@ def judge(seen: Seen) -> dict[str, Any]:
 
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
-    model is wrong. Nothing makes a number VALID, and its error is not known."""
+    model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
+    judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
     for number in judged["numbers"].values():
         number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]
     return judged | {"verdict": joint_verdict(number["verdict"] for number in judged["numbers"].values())}

@@ -79,6 +79,7 @@ class DeclaredPlace:
         has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
         plays: whether it only plays trials, so that nothing can be started there.
+        varies: whether a trial that is repeated can have other numbers. Where it cannot, each trial runs once.
     """
 
     name: str
@@ -91,6 +92,7 @@ class DeclaredPlace:
     has_sockets: bool = False
     takes_inventory: bool = False
     plays: bool = False
+    varies: bool = True
 
     @property
     def option(self) -> str:

@@ -175,13 +175,23 @@ class Spec(_WithLabs):
         return {key: self.links.rate_bps if arm.rate_bps is None else arm.rate_bps, **own}
 
     @property
+    def without_repeats(self) -> str:
+        """Sentence on repeats that are left out, because they would have the same numbers; empty if none are."""
+        asked = self.repeats != 1 and not self.place.varies
+        return f"repeats would have the same numbers in the lab {self.lab}, so each trial runs once" if asked else ""
+
+    @property
     def least_repeats(self) -> int:
         """The least number of times that every trial runs."""
+        if not self.place.varies:
+            return 1
         return self.repeats.least if isinstance(self.repeats, Until) else self.repeats
 
     @property
     def most_repeats(self) -> int:
         """The largest number of times that a trial runs."""
+        if not self.place.varies:
+            return 1
         return self.repeats.most if isinstance(self.repeats, Until) else self.repeats
 
     @property

@@ -398,10 +398,14 @@ class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
-        is_known: whether there is an :meth:`actor`.
+        is_known: whether there are :meth:`messages` and an :meth:`actor`.
     """
 
     is_known = False
+
+    def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
+        """Count the messages of an iteration; ``chunks`` are as for :meth:`actor`."""
+        raise NotImplementedError
 
     def actor(
         self, plan: P, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]

@@ -67,6 +67,8 @@ class Fluid:
 
     def __init__(self, rate_bps: NDArray[np.float64]) -> None:
         """Set up links with these rates, 0 or more: float64[L]."""
+        if not (np.isfinite(rate_bps).all() and (rate_bps >= 0).all()):
+            raise ValueError("a rate that is no number of 0 or more")
         self._library, self._links, self._connections = library(), len(rate_bps), 0
         self._ended = np.empty(0, np.int32)
         rates = np.ascontiguousarray(rate_bps, np.float64)

@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
@@ -42,6 +42,34 @@ class Timeline(Protocol):
         """Return the changes of that moment, which has come."""
 
 
+class Network(Protocol):
+    """Directed links, numbered from 0, and connections that send over them: :class:`.fluid.Fluid`, whose methods say
+    more, or another engine."""
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was sent has ended."""
+
+    def connect(self, path: Sequence[int]) -> int:
+        """Return the number of a new connection; numbers ascend from 0."""
+
+    def send(self, connection: int, count_bytes: float) -> None:
+        """Let a connection send a message after those that it has."""
+
+    def set_rate(self, link: int, rate_bps: float) -> None:
+        """Change a rate from now on."""
+
+    def advance(self, until_s: float = math.inf) -> list[int]:
+        """Go on until messages end; return the connections whose messages have ended."""
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes of messages that have ended, by directed link."""
+
+
 class Planned:
     """A timeline of changes that are known beforehand."""
 
@@ -59,15 +87,22 @@ class Player:
     """Simulated time of a topology, on which actors are played one after the other.
 
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
-    rate, messages get the share ``goodput``; the rest is headers.
+    rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network from the rates of its
+    directed links.
     """
 
     def __init__(
-        self, topology: Topology, *, seed: int = 0, goodput: float = 1.0, timeline: Timeline | None = None
+        self,
+        topology: Topology,
+        *,
+        seed: int = 0,
+        goodput: float = 1.0,
+        timeline: Timeline | None = None,
+        engine: Callable[[NDArray[np.float64]], Network] = Fluid,
     ) -> None:
         self._topology, self._seed, self._goodput = topology, seed, goodput
         self._timeline = timeline or Planned()
-        self._fluid = Fluid(np.repeat([float(link.rate_bps) for link in topology.links], 2))
+        self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
         self._numbers: dict[tuple[int, int], int] = {}
         self._delay_s: list[float] = []
         self._paths: list[tuple[int, ...]] = []
@@ -78,11 +113,11 @@ class Player:
     @property
     def now_s(self) -> float:
         """Simulated time."""
-        return self._fluid.now_s
+        return self._network.now_s
 
     def rest(self, duration_s: float) -> None:
         """Let time pass in which nothing is sent and no rate changes."""
-        self._fluid.advance(self._fluid.now_s + duration_s)
+        self._network.advance(self._network.now_s + duration_s)
 
     def told(self, actor: Actor) -> Iterator[tuple[float, Tell]]:
         """Play until nothing is left to do; yield what the actor tells, with its time (s).
@@ -91,13 +126,13 @@ class Player:
             TrialError: messages are left that cannot move, or time stands still.
             TopologyError: nodes without a route, or with several connections.
         """
-        yield from self._do(actor.begin(self._fluid.now_s))
-        last_s, events = self._fluid.now_s, 0
+        yield from self._do(actor.begin(self._network.now_s))
+        last_s, events = self._network.now_s, 0
         while True:
             happened = self._next()
             if not happened:
                 break
-            now_s = self._fluid.now_s
+            now_s = self._network.now_s
             events = events + len(happened) if now_s == last_s else 0
             last_s = now_s
             if events > MOST_AT_ONCE:
@@ -107,12 +142,12 @@ class Player:
                 )
             for event in happened:
                 yield from self._do(actor.happened(event, now_s))
-        if not self._fluid.is_idle:
+        if not self._network.is_idle:
             raise self._stuck()
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return the bytes of messages that have ended, with their headers, by directed link: float64[2 x links]."""
-        return self._fluid.carried_bytes()
+        return self._network.carried_bytes()
 
     def _put(self, at_s: float, event: Send | Compute) -> None:
         if not math.isfinite(at_s):  # time would never get there, and the play would not end
@@ -122,10 +157,10 @@ class Player:
     def _next(self) -> list[Send | Compute]:
         """Go on to the next moment at which something happens; return what does, nothing at the end."""
         happened: list[Send | Compute] = []
-        while not happened and (self._later or not self._fluid.is_idle):
+        while not happened and (self._later or not self._network.is_idle):
             changes_s = self._timeline.next_s()
-            ended = self._fluid.advance(min(changes_s, self._later[0][0] if self._later else math.inf))
-            now_s = self._fluid.now_s
+            ended = self._network.advance(min(changes_s, self._later[0][0] if self._later else math.inf))
+            now_s = self._network.now_s
             for connection in ended:
                 message = self._sent[connection].popleft()
                 if self._delay_s[connection]:
@@ -136,7 +171,7 @@ class Player:
                 continue
             if changes_s <= now_s:
                 for change in self._timeline.take():
-                    self._fluid.set_rate(change.link, change.rate_bps)
+                    self._network.set_rate(change.link, change.rate_bps)
             elif not self._later:
                 break
             while self._later and self._later[0][0] <= now_s:
@@ -146,15 +181,15 @@ class Player:
     def _do(self, deeds: Iterable[Deed]) -> Iterator[tuple[float, Tell]]:
         for deed in deeds:
             if isinstance(deed, Tell):
-                yield self._fluid.now_s, deed
+                yield self._network.now_s, deed
             elif isinstance(deed, End):
                 self._later.clear()
             elif isinstance(deed, Compute):
-                self._put(self._fluid.now_s + deed.duration_s, deed)
+                self._put(self._network.now_s + deed.duration_s, deed)
             else:
                 connection = self._connection(deed.src, deed.dst)
                 self._sent[connection].append(deed)
-                self._fluid.send(connection, deed.count_bytes / self._goodput)
+                self._network.send(connection, deed.count_bytes / self._goodput)
 
     def _connection(self, src: int, dst: int) -> int:
         number = self._numbers.get((src, dst))
@@ -169,7 +204,7 @@ class Player:
             paths = several[0]
             drawn = random.Random(f"{self._seed} {src} {dst}")
             path = drawn.choices(paths, [path.weight for path in paths])[0]
-            number = self._numbers[src, dst] = self._fluid.connect(path.links)
+            number = self._numbers[src, dst] = self._network.connect(path.links)
             self._delay_s.append(sum(self._topology.links[link // 2].delay_s for link in path.links))
             self._paths.append(path.links)
             self._sent.append(deque())
@@ -181,7 +216,7 @@ class Player:
         names = self._topology.nodes
         way = ", ".join(f"{names[self._topology.tail(d)].name}-{names[self._topology.head(d)].name}" for d in links)
         return TrialError(
-            f"nothing moves after {self._fluid.now_s:.9f} s of simulated time: {message.count_bytes:,.0f} bytes from "
+            f"nothing moves after {self._network.now_s:.9f} s of simulated time: {message.count_bytes:,.0f} bytes from "
             f"{names[message.src].name} to {names[message.dst].name} wait for the links {way}",
             fix="let the blocked link come back",
         )

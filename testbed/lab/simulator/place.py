@@ -36,4 +36,4 @@ class SimulatorPlace(DeclaredPlace):
         return None
 
 
-PLACE = SimulatorPlace("simulator", limits=LIMITS, is_here=False, plays=True)
+PLACE = SimulatorPlace("simulator", limits=LIMITS, is_here=False, plays=True, varies=False)

@@ -29,6 +29,9 @@ TRAIN = """\
   compute: none
 """
 RING = "topology: star(hosts=3), scheme: ring"
+FAST = "links: {rate: 40 Gbit/s}"
+PLAYED = "workload: {kind: profile, model: vgg19, batch: 32, iterations: 3}"
+ARMS = "arms: [{topology: star(hosts=5), scheme: ring}]"
 
 
 def _jobs(jobs: str) -> str:
@@ -632,6 +635,22 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_s}",
     ),
+    **{
+        f"simulator_{name}": (PROFILE[: PROFILE.index("retries")], f"name: played\nlab: simulator\n{text}\n")
+        for name, text in {
+            "command": f"{FAST}\nworkload: {{kind: command, command: sleep 1}}\narms: [{{topology: star(hosts=5)}}]",
+            "compute_real": f"{FAST}\nworkload: {{model: lenet5, dataset: digits, batch: 2, iterations: 3}}\n{ARMS}",
+            "trained": f"{FAST}\nworkload: {{model: lenet5, dataset: digits, batch: 2, iterations: 3, compute: none}}\n"
+            f"{ARMS}",
+            "loss": f"links: {{rate: 40 Gbit/s, loss: 1 %}}\n{PLAYED}\n{ARMS}",
+            "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
+            "asynchronous": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: ssp}}]",
+            "too_many_hosts": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=70000), scheme: ring}}]",
+            "too_fast": f"links: {{rate: 200000 Gbit/s}}\n{PLAYED}\n{ARMS}",
+            "too_many_messages": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
+            "chunk: 4 KiB}\narms: [{topology: star(hosts=1000), scheme: tree}]",
+        }.items()
+    },
     "fabric_sync_root": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: mlfabric_s(root=h0)"),
     "fabric_sync_root_of_one": ("star(hosts=5), scheme: ring", "star(hosts=2), scheme: mlfabric_s(root=random)"),
     "fabric_sync_root_aggregators": (
@@ -1121,6 +1140,7 @@ CALLS: dict[str, list[str]] = {
     ],
     "set_range_from_0": ["plan", "spec.yaml", "--set", "workload.iterations=0..4"],
     "option_before_the_command": ["--set", "seed=2", "plan", "spec.yaml"],
+    "simulator_up": ["up", "spec.yaml", "--backend", "simulator"],
     "backend_unknown": ["plan", "spec.yaml", "--backend", "netn"],
     "set_entry_in_brackets": ["plan", "spec.yaml", "--set", "arms[0].scheme=ring"],
     "set_name_no": ["plan", "spec.yaml", "--set", "name=no"],

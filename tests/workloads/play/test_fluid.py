@@ -105,6 +105,9 @@ def test_time_stops_where_it_is_asked_to() -> None:
 
 def test_what_makes_no_sense_never_reaches_the_solver() -> None:
     made = network([8.0], [[0]])
+    for rate in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="a rate that is no number"):
+            Fluid(np.array([1.0, rate]))
     for path in ([], [1], [-1]):
         with pytest.raises(ValueError, match="no path"):
             made.connect(path)

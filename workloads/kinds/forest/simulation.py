@@ -22,6 +22,12 @@ class ForestSimulation(Simulation[Forest]):
 
     is_known = True
 
+    def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
+        gradient, chunk_bytes = chunks
+        klass = cut(plan, gradient.floats, gradient.buckets, chunk_bytes).klass
+        edges = np.count_nonzero(plan.reduce >= 0, axis=1) + np.count_nonzero(plan.broadcast >= 0, axis=1)
+        return int(np.bincount(klass, minlength=plan.classes) @ edges)
+
     def actor(
         self, plan: Forest, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]
     ) -> Actor:

@@ -1,0 +1,356 @@
+"""The lab simulator: its engine beside SimGrid, and its times beside those of emulation.
+
+    python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
+    python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
+    python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes known_errors.json
+
+Engines: one synchronisation of 100 MB at 10 Gbit/s, the gradient in one piece a class. Both get the same decisions from
+the same player, and only the processor time of the network counts: calls of the solver, or SimGrid's process. That one
+is driven from Python; ``in C++`` is what SimGrid 3.32 took for the same without Python. SimGrid plays the networks of
+up to ``FEW`` messages, with ``--all`` all.
+
+Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
+should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
+stands the error of a model in which bytes queue in the network (``Queues``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import heapq
+import json
+import math
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+
+from testbed.base.columns import columns
+from testbed.execution.simulated import Simulator
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
+from testbed.fidelity.known_errors import PATH
+from testbed.lab.netns import NetnsLab
+from testbed.lab.simulator.place import LIMITS
+from testbed.run_directory import stored
+from testbed.spec import Source, read
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.player import Network, Player
+from testbed.workloads.play.simgrid import SimGrid
+from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.schemes import build
+
+FLOATS, RATE_BPS = 25_000_000, 10**10
+FEW = 50_000
+ENGINES: dict[str, Callable[[NDArray[np.float64]], Network]] = {"fluid": Fluid, "simgrid": SimGrid}
+
+
+class Row(NamedTuple):
+    network: str
+    scheme: str
+    messages: int
+    cxx_s: float | None
+    """Processor time of SimGrid in C++."""
+
+
+ROWS = (
+    Row("star(hosts=128)", "ring", 32_512, 0.09),
+    Row("star(hosts=432)", "ring", 372_384, 2.8),
+    Row("star(hosts=1024)", "ring", 2_095_104, 17),
+    Row("star(hosts=128)", "ps", 32_512, 9.0),
+    Row("bcube(n=9,k=2)", "bml", 25_920, 0.36),
+    Row("fat_tree(k=8)", "halving_doubling", 32_512, 1.5),
+    Row("bcube(n=32,k=2)", "bml", 4_190_208, None),
+    Row("star(hosts=1024)", "halving_doubling", 2_095_104, None),
+)
+
+STAR, BCUBE = "star(hosts=8)", "bcube(n=3,k=2)"
+RACKS = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
+EVERYWHERE = ("ps", "ring", "halving_doubling", "tree", "double_binary_tree")
+EMULATED = {
+    STAR: (*EVERYWHERE, "multi_ring(strides=[1,3])", "bcube"),
+    RACKS: (*EVERYWHERE, "bcube", "hierarchical_ps", "two_level", "h_ar", "switchml", "atp", "rina"),
+    BCUBE: (*EVERYWHERE, "bml", "hierarchical_ps", "two_level"),
+}
+"""Schemes by network, without those that are another one there."""
+SPEC = """
+name: simulator-errors
+lab: netns
+links: {{rate: 200 Mbit/s}}
+workload: {{kind: profile, model: lenet5, batch: 2, iterations: 8, compute: {{mode: paced, pace: {{2: 50 ms}}}}}}
+arms:
+{arms}
+"""
+ALIKE, SETTLED = 1.01, 3
+SEGMENT_BYTES = 2**14
+
+
+def play(engine: str, network: str, scheme: str) -> dict[str, float]:
+    """Play a synchronisation: simulated time, and processor time of the network and of all (s), and memory (MiB)."""
+    topology = build_topology(network, rate_bps=RATE_BPS)
+    forest = build(scheme, topology, [FLOATS])
+    made: list[_Timed] = []
+
+    def timed(rate_bps: NDArray[np.float64]) -> Network:
+        made.append(_Timed(ENGINES[engine](rate_bps)))
+        return made[0]
+
+    told = list(Player(topology, engine=timed).told(Synchronisation(forest, whole(forest, FLOATS))))
+    network_s = made.pop().cpu_s
+    gc.collect()  # SimGrid's process ends
+    mine, child = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    child_s = child.ru_utime + child.ru_stime
+    return {
+        "simulated_s": max(at_s for at_s, _ in told),
+        "network_s": network_s + child_s,
+        "all_s": time.process_time() + child_s,
+        "mib": mine.ru_maxrss / 1024,
+    }
+
+
+class _Timed:
+    """A network that adds up the processor time of its calls."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self.cpu_s = network, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        called = getattr(self._network, name)
+        if not callable(called):
+            return called
+
+        def timed(*arguments: Any) -> Any:
+            began = time.process_time()
+            result = called(*arguments)
+            self.cpu_s += time.process_time() - began
+            return result
+
+        setattr(self, name, timed)
+        return timed
+
+
+def engines(rows: Sequence[Row], few: float) -> bool:
+    """Print a row for each network; return whether the engines agree and ours is as fast as asked."""
+    cells, reached = [], True
+    for row in rows:
+        played: dict[str, dict[str, float]] = {}
+        for engine in ENGINES if row.messages <= few else ("fluid",):
+            told = subprocess.run(
+                [sys.executable, __file__, "--play", engine, row.network, row.scheme], check=True, capture_output=True
+            )
+            played[engine] = json.loads(told.stdout)
+        ours, judge = played["fluid"], played.get("simgrid")
+        seen = ["-"] * 3
+        if judge is not None:
+            off, ratio = judge["simulated_s"] / ours["simulated_s"] - 1, judge["network_s"] / ours["network_s"]
+            asked = 100 if row.scheme == "ps" else 5
+            reached &= abs(off) <= 1e-6 and ratio >= asked
+            seen = [f"{judge['network_s']:.2f} s", f"{ratio:.0f} x (asked {asked})", f"{off:+.0e}"]
+        cxx = "-" if row.cxx_s is None else f"{row.cxx_s:g} s"
+        ours_cells = [f"{ours['simulated_s']:.6f} s", f"{ours['network_s']:.3f} s", f"{ours['all_s']:.1f} s"]
+        cells.append([row.network, row.scheme, *ours_cells, f"{ours['mib']:.0f} MiB", *seen, cxx])
+        print(" ".join(cells[-1]), file=sys.stderr, flush=True)
+    head = (
+        "network",
+        "scheme",
+        "simulated",
+        "solver",
+        "with the player",
+        "memory",
+        "SimGrid",
+        "ratio",
+        "off",
+        "in C++",
+    )
+    print(columns(head, cells, left=2))
+    return reached
+
+
+def emulate(run: Path) -> None:
+    """Make a run of all schemes in the lab netns."""
+    arms = [f'  - {{scheme: "{scheme}", topology: "{net}"}}' for net, schemes in EMULATED.items() for scheme in schemes]
+    source = read(SPEC.format(arms="\n".join(arms)), "simulator-errors", Path())
+    with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
+        experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
+
+
+class Queues:
+    """A network whose links send one segment after the other. A host gives its connections turns, and later links
+    send what comes first. Nothing slows a sender down that a later link makes wait, as where queues are long."""
+
+    def __init__(self, rate_bps: NDArray[np.float64]) -> None:
+        self._rate_bps, self._carried_bits = rate_bps.tolist(), np.zeros(len(rate_bps))
+        self._paths: list[Sequence[int]] = []
+        self._unsent: list[deque[tuple[float, bool]]] = []
+        """By connection, sizes of segments, and whether each ends a message."""
+        self._turns: list[deque[int]] = [deque() for _ in rate_bps]
+        self._waiting: list[deque[_Segment]] = [deque() for _ in rate_bps]
+        self._sending: list[tuple[float, int, _Segment]] = []
+        """Ends of the segments that links send now, with the link."""
+        self._busy: set[int] = set()
+        self._left = 0
+        self.now_s = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._left
+
+    def connect(self, path: Sequence[int]) -> int:
+        self._paths.append(path)
+        self._unsent.append(deque())
+        return len(self._paths) - 1
+
+    def send(self, connection: int, count_bytes: float) -> None:
+        count = max(1, math.ceil(count_bytes / SEGMENT_BYTES))
+        link = self._paths[connection][0]
+        if not self._unsent[connection]:
+            self._turns[link].append(connection)
+        self._unsent[connection] += [(8 * count_bytes / count, place == count - 1) for place in range(count)]
+        self._left += 1
+        self._go_on(link)
+
+    def set_rate(self, link: int, rate_bps: float) -> None:
+        self._rate_bps[link] = rate_bps
+
+    def advance(self, until_s: float = math.inf) -> list[int]:
+        ended: list[int] = []
+        while self._sending and self._sending[0][0] <= (self.now_s if ended else until_s):
+            self.now_s, link, (connection, bits, is_last, hop) = heapq.heappop(self._sending)
+            self._carried_bits[link] += bits
+            path = self._paths[connection]
+            if hop + 1 < len(path):
+                self._waiting[path[hop + 1]].append(_Segment(connection, bits, is_last, hop + 1))
+                self._go_on(path[hop + 1])
+            elif is_last:
+                ended.append(connection)
+            self._busy.remove(link)
+            self._go_on(link)
+        self._left -= len(ended)
+        if not ended and math.isfinite(until_s):
+            self.now_s = max(self.now_s, until_s)
+        return sorted(ended)
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        return self._carried_bits / 8
+
+    def _go_on(self, link: int) -> None:
+        if link in self._busy or not (self._waiting[link] or self._turns[link]):
+            return
+        if self._waiting[link]:
+            segment = self._waiting[link].popleft()
+        else:
+            connection = self._turns[link].popleft()
+            segment = _Segment(connection, *self._unsent[connection].popleft(), 0)
+            if self._unsent[connection]:
+                self._turns[link].append(connection)
+        self._busy.add(link)
+        heapq.heappush(self._sending, (self.now_s + segment.bits / self._rate_bps[link], link, segment))
+
+
+class _Segment(NamedTuple):
+    connection: int
+    bits: float
+    is_last: bool
+    hop: int
+
+
+def errors(runs: Sequence[Path]) -> None:
+    """Write the errors of all schemes, and print those of each trial, and what they would be with queues."""
+    by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    cells, seen = [], Counter[str]()
+    for run in runs:
+        source = stored.source_of(run, ["lab=simulator"])
+        fluid, queued = (_simulated(source, engine) for engine in (Fluid, Queues))
+        for name, record in stored.records(run).items():
+            scheme, network = cell = record["scheme"], record["topology"]
+            said, emulated_s = _emulated(run, name, record)
+            seen[said] += 1
+            if emulated_s is None:
+                cells.append([*cell, "-", "-", said, "-"])
+                continue
+            error, other = fluid[cell] / emulated_s - 1, queued[cell] / emulated_s - 1
+            by_scheme[scheme].append((network, error))
+            cells.append([*cell, f"{emulated_s:.4f} s", f"{fluid[cell]:.4f} s", f"{error:+.1%}", f"{other:+.1%}"])
+    print(columns(("scheme", "network", "emulated", "simulated", "error", "with queues"), sorted(cells), left=2))
+    print(", ".join(f"{count} {said}" for said, count in seen.items()))
+    known = {
+        scheme: {
+            "median": round(statistics.median(abs(error) for _, error in each), 4),
+            "worst": round(max(abs(error) for _, error in each), 4),
+            "networks": sorted({network for network, _ in each}),
+            "trials": len(each),
+        }
+        for scheme, each in sorted(by_scheme.items())
+    }
+    PATH.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def _simulated(source: Source, engine: Callable[[NDArray[np.float64]], Network]) -> dict[tuple[str, str], float]:
+    """Simulated GST (s) of a spec's trials, by scheme and network."""
+    found: dict[tuple[str, str], float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        with Experiment.new(source, run, partial(Here, partial(Simulator, LIMITS, engine))) as experiment:
+            experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
+        for name, record in stored.records(run).items():
+            settled_s = _settled_s(run, name)
+            assert settled_s is not None, f"{name} never settles"
+            found[record["scheme"], record["topology"]] = settled_s
+    return found
+
+
+def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Say what GST of a trial counts as, and give it where it counts."""
+    verdict = record["fidelity"]["numbers"]["gst"]["verdict"] if record["status"] == "done" else "FAILED"
+    settled_s = _settled_s(run, name) if verdict == "VALID" else None
+    return (verdict if verdict != "VALID" or settled_s is not None else "never settled"), settled_s
+
+
+def _settled_s(run: Path, name: str) -> float | None:
+    """The median GST from the first iterations on that are alike; None where there are none."""
+    by = pd.read_parquet(run / "samples" / f"{name}.parquet").groupby("iteration")
+    gst_s = (by["sum_s"].max() - by["ready_s"].max()).to_numpy()
+    for first in range(len(gst_s) - SETTLED + 1):
+        some = gst_s[first : first + SETTLED]
+        if some.max() <= ALIKE * some.min():
+            return float(np.median(gst_s[first:]))
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--emulate", type=Path, metavar="RUN")
+    parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.play:
+        print(json.dumps(play(*asked.play)))
+        return 0
+    if asked.emulate:
+        emulate(asked.emulate)
+        return 0
+    if asked.errors:
+        errors(asked.errors)
+        return 0
+    return 0 if engines(ROWS, float("inf") if asked.all else FEW) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
