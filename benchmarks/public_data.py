@@ -7,7 +7,6 @@ The first word names what is made, the second one the folder for it, below the c
 
 from __future__ import annotations
 
-import gzip
 import json
 import pickle
 import random
@@ -113,15 +112,19 @@ def bins(folder: Path) -> None:
     (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": 65}))
 
 
-def mnist(folder: Path) -> None:
+def mnist(folder: Path, training: int = 640) -> None:
     """Images of random numbers in MNIST's format, below ``MNIST/raw``."""
     (place := folder / "MNIST" / "raw").mkdir(parents=True)
-    for name, count in {"train": 640, "t10k": 64}.items():
+    for name, count in {"train": training, "t10k": 64}.items():
         images = struct.pack(">4I", 0x803, count, 28, 28) + random.randbytes(count * 28 * 28)
         labels = struct.pack(">2I", 0x801, count) + bytes(random.choices(range(10), k=count))
         for kind, packed in {"images-idx3": images, "labels-idx1": labels}.items():
             (place / f"{name}-{kind}-ubyte").write_bytes(packed)
-            (place / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(packed))
+
+
+def whole_mnist(folder: Path) -> None:
+    """As many images as MNIST has."""
+    mnist(folder, 60_000)
 
 
 def images(folder: Path) -> None:
@@ -143,6 +146,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = {
     "text": text,
     "bins": bins,
     "mnist": mnist,
+    "whole_mnist": whole_mnist,
     "images": images,
 }
 

@@ -8,7 +8,8 @@ scripts import. ``benchmarks/public_scripts.yaml`` lists the scripts: the comman
 data that this benchmark makes where a script would download some. ``--write`` records the outcomes there; the page of
 public scripts is made from it.
 
-Each row runs on four hosts: without a scheme (plain PyTorch), and under ``gloo``, ``ring``, ``bml`` and ``switchml``.
+Each row runs on four hosts, or on two: without a scheme (plain PyTorch), and under ``gloo``, ``ring``, ``bml`` and
+``switchml``.
 A hook in the scripts' Python prints the loss that each rank gives to each ``backward()``, and seeds random numbers
 with the rank, since some scripts do not. The figure is the largest difference from the loss under plain PyTorch,
 relative to it, of all backward passes of all ranks.
@@ -43,14 +44,15 @@ from testbed.spec.workload.launchers import without_launcher
 TABLE = Path(__file__).with_suffix(".yaml")
 PLAIN = "plain"
 ARMS = {
-    PLAIN: "{topology: star(hosts=4)}",
-    "gloo": "{topology: star(hosts=4), scheme: gloo}",
-    "ring": "{topology: star(hosts=4), scheme: ring}",
-    "bml": '{topology: "bcube(n=2,k=2)", scheme: bml}',
-    "switchml": '{topology: "star(hosts=4,ina=all)", scheme: switchml}',
+    PLAIN: "{{topology: star(hosts={hosts})}}",
+    "gloo": "{{topology: star(hosts={hosts}), scheme: gloo}}",
+    "ring": "{{topology: star(hosts={hosts}), scheme: ring}}",
+    "bml": '{{topology: "bcube(n=2,k={levels})", scheme: bml}}',
+    "switchml": '{{topology: "star(hosts={hosts},ina=all)", scheme: switchml}}',
 }
-ALIKE = 1e-4
-"""Largest difference of losses that counts as none."""
+LARGEST_DIFFERENCE = 1e-4
+"""Of losses that count as the same."""
+ALIKE, LOSSES = "same", "losses"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
@@ -129,36 +131,48 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="of an environment with what scripts import")
     parser.add_argument("--only", default="", help="rows whose repository, folder or command contains this")
     parser.add_argument("--arm", action="append", choices=list(ARMS), help="besides plain; all by default")
+    parser.add_argument("--left", action="store_true", help="only rows without outcomes")
     parser.add_argument("--write", action="store_true", help="record the outcomes in the table")
     asked = parser.parse_args()
     table: list[Row] = yaml.safe_load(TABLE.read_text())
     rows = [row for row in table if asked.only in f"{row['repository']}/{row.get('folder', '')} {row['command']}"]
+    rows = [row for row in rows if not (asked.left and "seen" in row)]
     arms = [PLAIN, *(asked.arm or [name for name in ARMS if name != PLAIN])]
     lines = []
-    os.environ |= OFFLINE
+    os.environ |= OFFLINE | {"PATH": os.pathsep.join((str(asked.python.parent), os.environ["PATH"]))}
     with tempfile.TemporaryDirectory(dir=asked.checkouts) as folder:  # ranks see no file below /tmp
         python = layered(Path(folder) / "python", asked.python)
         for number, row in enumerate(rows):
             work = Path(folder) / str(number)
             row["commit"] = prepared(row, asked.checkouts, work, asked.python)
-            row["seen"] = seen(row, work, python, arms)
+            row["seen"] = seen(row, work, python, arms[1:] if "expected" in row else arms)
             print(row["repository"], row["command"], row["seen"], sep="  ", file=sys.stderr, flush=True)
             lines.append([row["repository"], row["command"][:60], *(row["seen"].get(arm, "") for arm in arms)])
             if asked.write:
-                TABLE.write_text(_written(table))
+                _write(row)
     print(columns(("repository", "command", *arms), lines, left=2))
-    as_expected = [row for row in rows if all(map(is_good, row["seen"].values()))]
-    print(f"{len(as_expected)} of {len(rows)} scripts have plain PyTorch's losses in each arm")
+    as_expected = [row for row in rows if is_good(row)]
+    print(f"{len(as_expected)} of {len(rows)} scripts end as expected in each arm, with plain PyTorch's losses")
     return 0 if len(as_expected) == len(rows) else 1
 
 
-def is_good(outcome: str) -> bool:
-    return not outcome.startswith(("failed", "refused")) and "apart" not in outcome
+def is_good(row: Row) -> bool:
+    """Whether all arms ended alike, or as the row expects it of arms with a scheme."""
+    outcomes = [outcome for arm, outcome in row["seen"].items() if arm != PLAIN]
+    if "expected" in row:
+        return all(row["expected"] in outcome for outcome in outcomes)
+    return all(outcome == ALIKE for outcome in outcomes) and row["seen"].get(PLAIN, "").endswith(LOSSES)
 
 
-def _written(table: list[Row]) -> str:
+def _write(row: Row) -> None:
+    """Record a row's outcomes in the table, which may have changed since it was read."""
     comment = TABLE.read_text().partition("\n- ")[0]
-    return f"{comment}\n" + "\n".join(yaml.safe_dump([row], sort_keys=False, width=120) for row in table)
+    table: list[Row] = yaml.safe_load(TABLE.read_text())
+    for old in table:
+        if (old["repository"], old["command"]) == (row["repository"], row["command"]):
+            old |= {"commit": row["commit"], "seen": old.get("seen", {}) | row["seen"]}
+    rows = [yaml.safe_dump([each], sort_keys=False, width=120) for each in table]
+    TABLE.write_text("\n".join([comment, *rows]))
 
 
 # What a script runs in
@@ -208,18 +222,19 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
     """The outcome by arm. Without a scheme the script runs as its launcher would start it."""
     outcomes: dict[str, str] = {}
     plain: Losses = []
-    started = without_launcher(shlex.split(row["command"]), 4)
+    hosts = row.get("hosts", 4)
+    started = without_launcher(shlex.split(row["command"]), hosts)
     os.environ |= started.environment
     for arm in arms:
         command = shlex.join(started.words) if arm == PLAIN else row["command"]
-        record = _run(command, python, arm, work)
+        record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
         if record["status"] != "done":
             outcomes[arm] = f"{record['status']}: {' '.join(str(record['error']).split())[:300]}"
             continue
         losses = record["logged"].get("passed", [])
         if arm == PLAIN:
             plain = losses
-            outcomes[arm] = f"{sum(map(len, losses))} losses"
+            outcomes[arm] = f"{sum(map(len, losses))} {LOSSES}"
         else:
             outcomes[arm] = compared(losses, plain)
     return outcomes
@@ -228,7 +243,7 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
 def _run(command: str, python: Path, arm: str, work: Path) -> Mapping[str, Any]:
     """The record of a trial; one with ``status: refused`` if its spec is."""
     try:
-        source = read(SPEC.format(command=json.dumps(command), python=python, arms=f"[{ARMS[arm]}]"), "public", work)
+        source = read(SPEC.format(command=json.dumps(command), python=python, arms=f"[{arm}]"), "public", work)
         with Experiment.new(source, Path(tempfile.mkdtemp(dir=work.parent)) / "run") as experiment:
             return experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records[0]
     except TestbedError as error:
@@ -240,7 +255,7 @@ def compared(losses: Losses, plain: Losses) -> str:
         return f"apart: {sum(map(len, losses))} losses, plain has {sum(map(len, plain))}"
     pairs = [(ours, theirs) for pair in zip(losses, plain, strict=True) for ours, theirs in zip(*pair, strict=True)]
     apart = max((_apart(*pair) for pair in pairs), default=0.0)
-    return "same" if apart <= ALIKE else f"{apart:.1e} apart"
+    return ALIKE if apart <= LARGEST_DIFFERENCE else f"{apart:.1e} apart"
 
 
 def _apart(ours: float, theirs: float) -> float:
