@@ -30,6 +30,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from rich.console import Console
@@ -224,10 +225,12 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
     plain: Losses = []
     hosts = row.get("hosts", 4)
     started = without_launcher(shlex.split(row["command"]), hosts)
-    os.environ |= started.environment
     for arm in arms:
-        command = shlex.join(started.words) if arm == PLAIN else row["command"]
-        record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
+        command, environment = row["command"], dict[str, str]()
+        if arm == PLAIN:
+            command, environment = shlex.join(started.words), dict(started.environment)
+        with patch.dict(os.environ, environment):
+            record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
         if record["status"] != "done":
             outcomes[arm] = f"{record['status']}: {' '.join(str(record['error']).split())[:300]}"
             continue

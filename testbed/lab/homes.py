@@ -51,7 +51,7 @@ def settle(environment: MutableMapping[str, str]) -> None:
         environment.setdefault("PYTHONUSERBASE", str(packages))
     for folder in places.values():
         folder.mkdir(exist_ok=True)
-    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
+    environment.update({"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")})
 
 
 def _fill(folders: Mapping[Path, Path]) -> None:
