@@ -12,6 +12,7 @@ from docs.generate import (
     dictionary,
     exit_codes,
     notebook,
+    public_scripts,
     run_directory,
     spec_keys,
 )
@@ -29,6 +30,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/dictionary.md": dictionary.page,
     "reference/exit-codes.md": exit_codes.page,
     "reference/checks.md": checks.page,
+    "reference/public-scripts.md": public_scripts.page,
     "benchmarks.md": benchmarks.page,
 }
 """By path in ``docs/``, what makes the page."""

@@ -23,6 +23,7 @@ from testbed.evidence.spot_checks import Readings
 from testbed.execution import outputs, scripts, supervise
 from testbed.execution.launched import left_out, rank_environment
 from testbed.execution.observed import Lines
+from testbed.execution.search import search_path
 from testbed.execution.so_far import Tick
 from testbed.lab import homes
 from testbed.lab.base import SHARED_VARIABLE, Lab
@@ -98,7 +99,10 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
     started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
-    lent = _lent(files.work / "lent") if program.python else None
+    own: dict[str, str] = {}
+    if program.python:  # as if its environment was activated
+        path = os.pathsep.join((str(Path(program.python).parent), search_path()))
+        own = {"PYTHONPATH": str(_lent(files.work / "lent")), "PATH": path}
     machines = ",".join(f"{addresses.of(node, 0)}:{MACHINES_PORT}" for node in nodes)
     found = []
     for rank, node in enumerate(nodes):
@@ -108,7 +112,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
             homes.VARIABLE: "1",
-            **({"PYTHONPATH": str(lent)} if lent else {}),
+            **own,
             SHARED_VARIABLE: str(files.shared),
             **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }

@@ -180,6 +180,18 @@ def _of_program(network: Network, part: Part | None, folder: Path, built: Built)
     return scheme_text, plan
 
 
+def _check_python(spec: Spec, python: str | None) -> None:
+    """
+    Raises:
+        SpecError: the program has a Python of this machine, and the lab's hosts have others.
+    """
+    if python and not spec.place.has_programs:
+        raise SpecError(
+            f"{python} is a Python of this machine, and hosts of the lab {spec.place.name} have their own",
+            fix="leave python out, and install on the hosts what the script imports; or use another lab, such as netns",
+        )
+
+
 def _check_plan(job: Job, own: Prepared | None) -> None:
     """
     Raises:
@@ -435,6 +447,7 @@ class _Cells:
             self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
+            self._said("workload.python", at, partial(_check_python, spec, program.python))
             if not all(cell.arm.scheme for cell in group):  # or a launcher is left out, which need not be installed
                 is_here = spec.place.is_here
                 self._said("workload.command", at, partial(check_program, program.words, folder, is_here=is_here))

@@ -29,27 +29,29 @@ MOST_ENTRIES = 500
 """Most files and folders that are made in a home, in about 15 ms."""
 LOCKS = (".lock", ".pid")
 """Ends of the names of files that whoever finds them wants to write."""
+WAITED_FOR = "lock"
+"""Name of a file that PyTorch, before it builds an extension, waits to be gone."""
+CACHES = frozenset({"TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR"})
+"""Variables of caches elsewhere. By default these caches are in the home or its ``.cache``."""
 
 
 def settle(environment: MutableMapping[str, str]) -> None:
-    """Make a home for this program, if it is to have one, and name it in its environment. Variables of the caller's
-    that name other places, such as HF_HOME, stay."""
+    """Make a home for this program, if it is to have one, and name it in its environment. Caches that the caller has
+    elsewhere are in it, too. Variables that name other places, such as HF_HOME, stay."""
     if environment.pop(VARIABLE, None) is None:
         return
     theirs = Path("~").expanduser()
-    their_cache = Path(environment.get("XDG_CACHE_HOME") or theirs / ".cache")
     home = Path(tempfile.mkdtemp(prefix="home-"))
-    _fill({theirs: home, their_cache: home / ".cache"})
+    places = {theirs: home, Path(environment.get("XDG_CACHE_HOME") or theirs / ".cache"): home / ".cache"}
+    for name in CACHES & environment.keys():
+        places[Path(environment[name])] = home / name.lower()
+        environment[name] = str(home / name.lower())
+    _fill(places)
     if (packages := theirs / ".local").is_dir():
         environment.setdefault("PYTHONUSERBASE", str(packages))
-    environment["HOME"] = str(home)
-    for name, folder in (
-        ("XDG_CACHE_HOME", ".cache"),
-        ("TORCH_EXTENSIONS_DIR", "torch_extensions"),
-        ("TRITON_CACHE_DIR", "triton"),
-    ):
-        (home / folder).mkdir(exist_ok=True)
-        environment[name] = str(home / folder)
+    for folder in places.values():
+        folder.mkdir(exist_ok=True)
+    environment.update({"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")})
 
 
 def _fill(folders: Mapping[Path, Path]) -> None:
@@ -68,6 +70,6 @@ def _fill(folders: Mapping[Path, Path]) -> None:
                 path = Path(entry.path)
                 if entry.is_dir(follow_symlinks=False) and path not in folders.values():
                     waiting.append((path, target / entry.name))
-                elif not entry.name.endswith(LOCKS) and path not in folders:
+                elif not entry.name.endswith(LOCKS) and entry.name != WAITED_FOR and path not in folders:
                     (target / entry.name).symlink_to(path)
             left = max(0, left - len(entries))

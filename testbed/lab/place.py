@@ -73,6 +73,7 @@ class DeclaredPlace:
             :mod:`testbed.spec.options`. None if there are none.
         limits: the networks that it can hold, which ``plan`` asks; an open place says its own.
         is_here: whether its processes run on this machine, with its cores and its kernel.
+        has_programs: whether its hosts have the programs and packages of this machine.
         forwards: whether its hosts pass on what is meant for others.
         has_agent: whether a process on one host can start others on other hosts (:meth:`testbed.lab.base.Lab.agent`).
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
@@ -86,6 +87,7 @@ class DeclaredPlace:
     options: type[Any] | None = None
     limits: Limits = HTB
     is_here: bool = True
+    has_programs: bool = True
     forwards: bool = True
     has_agent: bool = True
     has_command_line: bool = False

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+import yaml
 from pydantic import BeforeValidator, Field
 
 from docs.generate import (
@@ -19,6 +20,7 @@ from docs.generate import (
     exit_codes,
     markdown,
     notebook,
+    public_scripts,
     spec_keys,
     write,
 )
@@ -162,3 +164,12 @@ def test_git_has_none_of_them() -> None:
     if ignored.returncode == 128:
         pytest.skip("not a git repository")
     assert ignored.stdout.split() == paths
+
+
+def test_every_public_script_has_an_outcome_in_each_arm() -> None:
+    rows = yaml.safe_load((ROOT / "benchmarks" / "public_scripts.yaml").read_text())
+    for row in rows:
+        assert set(row["seen"]) >= {*public_scripts.ARMS, *(() if "expected" in row else ("plain",))}, row["command"]
+        assert re.fullmatch("[0-9a-f]{40}", row["commit"]), row["command"]
+        assert "edits" not in row or "line" in row["needed"], row["command"]
+    assert len(re.findall("^\\| .*/", public_scripts.page(), re.M)) == len(rows)

@@ -34,4 +34,6 @@ class BaremetalPlace(DeclaredPlace):
         return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
 
 
-PLACE = BaremetalPlace("baremetal", is_here=False, forwards=False, has_agent=False, takes_inventory=True)
+PLACE = BaremetalPlace(
+    "baremetal", is_here=False, has_programs=False, forwards=False, has_agent=False, takes_inventory=True
+)

@@ -35,4 +35,4 @@ class DockerPlace(DeclaredPlace):
         remove(leftover)
 
 
-PLACE = DockerPlace("docker", options=Containers)
+PLACE = DockerPlace("docker", options=Containers, has_programs=False)

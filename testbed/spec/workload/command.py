@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from testbed.base.groups import Size, Time, Whole, listed, refuse
 from testbed.spec.workload.base import Program, Reading, Workload
+from testbed.spec.workload.launchers import through_python
 
 MOST_INPUTS = 50
 """The most entries of ``inputs``. Each may be a pattern that is held against every file in the spec's directory."""
@@ -109,9 +110,9 @@ class Command(Workload):
         examples=["python train.py --epochs 2"]
     )
     """The command that each host runs, in the spec's directory. It is split into words as a shell would split it, but
-    no shell runs it. ``python`` is the Python that testbed runs with. In arms with a scheme, ``torchrun`` and
-    ``accelerate launch`` before a script are left out, because testbed starts the ranks. In arms without one they run,
-    and must be told of all hosts."""
+    no shell runs it. ``python`` is the Python that testbed runs with. In arms with a scheme, ``torchrun``,
+    ``accelerate launch``, ``deepspeed`` and ``fabric run`` before a script are left out, because testbed starts the
+    ranks. In arms without one they run, and must be told of all hosts."""
     python: Annotated[str, Field(strict=True)] | None = Field(None, exclude=True, examples=["/opt/venv/bin/python"])
     """The Python of the ranks, as an absolute path: that of an environment of your own, with another PyTorch. It needs
     numpy, and not testbed, which is lent to it. By default ranks have the Python that testbed runs with. For the labs
@@ -162,14 +163,12 @@ class Command(Workload):
             return self
         if not self.python.startswith("/"):
             raise refuse(f"python: {self.python} is no absolute path", "write it as /opt/venv/bin/python")
-        module = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.launch"}.get(self.command[0])
-        if self.command[0] not in ("python", "python3") and module is None:
+        if (rest := through_python(self.command)) is None:
             problem = (
                 f"python: {self.python} is for commands that Python runs, and this one starts with {self.command[0]}"
             )
             raise refuse(problem, "write the command as python train.py, or leave python out")
-        rest = self.command[2 if self.command[:2] == ["accelerate", "launch"] else 1 :]
-        command = [self.python, *(["-m", module] if module else []), *rest]
+        command = [self.python, *rest]
         object.__setattr__(self, "command", command)  # whose identity has it, too
         return self
 

@@ -1,9 +1,11 @@
-"""Commands that start a script through a launcher: torchrun, ``python -m torch.distributed.run``, accelerate.
+"""Commands that start a script through a launcher: torchrun, ``accelerate launch``, deepspeed, ``fabric run``, or
+their modules, such as ``python -m torch.distributed.run``.
 
 A launcher starts the ranks of one machine and tells each of its place. Here the lab starts a rank on each host with
 the same environment, so a launcher's words are left out. Its options must fit what the lab does.
 
-Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate launch``.
+Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate launch``, deepspeed.launcher.runner and
+launch, lightning.fabric.cli.
 """
 
 from __future__ import annotations
@@ -16,11 +18,8 @@ from pathlib import PurePath
 from testbed.base.errors import SpecError
 
 PLAIN = "start the script by itself, such as python train.py"
-THEIR_OWN = frozenset(
-    {"mpirun", "mpiexec", "srun", "horovodrun", "horovod", "deepspeed", "lightning", "fabric", "colossalai"}
-)
+THEIR_OWN = frozenset({"mpirun", "mpiexec", "srun", "horovodrun", "horovod", "lightning", "colossalai"})
 """Launchers that are not left out before a script."""
-_OF_PYTHON = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
 
 @dataclass(frozen=True)
@@ -36,21 +35,32 @@ class _Launcher:
     """A launcher's options, without dashes, by what is made of them.
 
     Attributes:
+        words: those that start it.
+        modules: those that are the launcher too, after ``python -m``.
         counts: those whose value says how many hosts, or ranks in all, there are.
         each: those whose value says how many ranks a host has.
         valued: those that are left out with their value.
         flags: those that have no value, and are left out.
         variables: those whose value each rank has in a variable of its environment.
         switches: those without a value that stand for a variable and its value.
+        always: variables that each rank has; ``{ranks}`` stands for the number of ranks.
+        added: a word for the script, before its own, unless there is the option ``no_local_rank``.
     """
 
-    name: str
+    words: tuple[str, ...]
+    modules: tuple[str, ...]
     counts: frozenset[str]
     each: frozenset[str]
     valued: frozenset[str]
     flags: frozenset[str]
     variables: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    always: Mapping[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
 
 
 _OF_TORCHRUN = """
@@ -61,15 +71,22 @@ _OF_ACCELERATE = """
 machine_rank main_process_ip main_process_port rdzv_backend rdzv_conf max_restarts monitor_interval role log_dir tee
 num_cpu_threads_per_process config_file
 """
+_OF_DEEPSPEED = """
+H hostfile i include e exclude master_port master_addr node_rank launcher launcher_args ssh_port venv_script log_level
+bind_core_list
+"""
+_FLAGS_OF_DEEPSPEED = "no_ssh no_ssh_check force_multi enable_each_rank_log bind_cores_to_rank q quiet"
 TORCHRUN = _Launcher(
-    name="torchrun",
+    words=("torchrun",),
+    modules=("torch.distributed.run", "torch.distributed.launch"),
     counts=frozenset({"nnodes"}),
     each=frozenset({"nproc_per_node"}),
     valued=frozenset(_OF_TORCHRUN.split()),
     flags=frozenset({"standalone", "use_env", "virtual_local_rank"}),
 )
 ACCELERATE = _Launcher(
-    name="accelerate launch",
+    words=("accelerate", "launch"),
+    modules=("accelerate.commands.launch",),
     counts=frozenset({"num_machines", "num_processes"}),
     each=frozenset(),
     valued=frozenset(_OF_ACCELERATE.split()),
@@ -81,6 +98,28 @@ ACCELERATE = _Launcher(
     },
     switches={"cpu": ("ACCELERATE_USE_CPU", "true"), "debug": ("ACCELERATE_DEBUG_MODE", "true")},
 )
+DEEPSPEED = _Launcher(
+    words=("deepspeed",),
+    modules=("deepspeed.launcher.runner",),
+    counts=frozenset({"num_nodes"}),
+    each=frozenset({"num_gpus", "num_accelerators"}),
+    valued=frozenset(_OF_DEEPSPEED.split()),
+    flags=frozenset(
+        {"no_ssh", "no_ssh_check", "force_multi", "enable_each_rank_log", "bind_cores_to_rank", "q", "quiet"}
+    ),
+    added=("--local_rank=0",),
+)
+FABRIC = _Launcher(
+    words=("fabric", "run"),
+    modules=("lightning.fabric.cli", "lightning_fabric.cli"),
+    counts=frozenset({"num_nodes"}),
+    each=frozenset({"devices"}),
+    valued=frozenset({"node_rank", "main_address", "main_port"}),
+    flags=frozenset(),
+    variables={"accelerator": "LT_ACCELERATOR", "strategy": "LT_STRATEGY", "precision": "LT_PRECISION"},
+    always={"LT_CLI_USED": "1", "LT_DEVICES": "1", "LT_NUM_NODES": "{ranks}"},
+)
+LAUNCHERS = (TORCHRUN, ACCELERATE, DEEPSPEED, FABRIC)
 
 
 def without_launcher(words: Sequence[str], ranks: int) -> Started:
@@ -89,12 +128,12 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
-    if (name := _name(words)) in THEIR_OWN:
+    launcher, rest = _of(words)
+    if launcher is None and (name := _name(words)) in THEIR_OWN:
         raise SpecError(
             f"{name} starts ranks by itself, and in an arm with a scheme testbed starts one on each host",
             fix=f"write the command as {_line(words)}, or remove scheme from the arm",
         )
-    launcher, rest = _of(words)
     if launcher is None:
         return Started(tuple(words))
     python = words[0] if _is_python(words[0]) and PurePath(words[0]).is_absolute() else "python"
@@ -136,14 +175,24 @@ def check_meets(words: Sequence[str], hosts: int) -> None:
 
 def _of(words: Sequence[str]) -> tuple[_Launcher | None, Sequence[str]]:
     """Find the launcher that a command starts with, and the words after it."""
-    first, *rest = words
-    if first == "torchrun":
-        return TORCHRUN, rest
-    if first == "accelerate" and rest[:1] == ["launch"]:
-        return ACCELERATE, rest[1:]
-    if _is_python(first) and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
-        return ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:]
-    return None, rest
+    for launcher in LAUNCHERS:
+        for own in (launcher.words, *(("python", "-m", module) for module in launcher.modules)):
+            if (_program(words[0]), *words[1 : len(own)]) == own:
+                return launcher, words[len(own) :]
+    return None, words[1:]
+
+
+def through_python(words: Sequence[str]) -> Sequence[str] | None:
+    """Return the words after ``python`` with which Python runs a command; None if it starts with neither ``python`` nor
+    a launcher."""
+    launcher, rest = _of(words)
+    if launcher is not None:
+        return ["-m", launcher.modules[0], *rest]
+    return words[1:] if words[0] in ("python", "python3") else None
+
+
+def _program(word: str) -> str:
+    return "python" if _is_python(word) else PurePath(word).name
 
 
 def _is_python(word: str) -> bool:
@@ -151,11 +200,12 @@ def _is_python(word: str) -> bool:
 
 
 def _parsed(launcher: _Launcher, python: str, words: Sequence[str], ranks: int) -> Started:
-    left, environment, by_itself = iter(words), dict[str, str](), False
-    prefix: tuple[str, ...] = (python, "-u") if launcher is TORCHRUN else (python,)
+    left, by_itself, added = iter(words), False, launcher.added
+    environment = {name: value.format(ranks=ranks) for name, value in launcher.always.items()}
+    prefix: tuple[str, ...] = (python,) if launcher is ACCELERATE else (python, "-u")
     for word in left:
         if not word.startswith("-"):
-            rest = (word, *left)
+            rest = (word, *added, *left)
             return Started(rest if by_itself else (*prefix, *rest), environment)
         name, equals, value = word.lstrip("-").replace("-", "_").partition("=")
         if equals:
@@ -164,6 +214,8 @@ def _parsed(launcher: _Launcher, python: str, words: Sequence[str], ranks: int) 
             prefix = (*prefix, "-m")
         elif name == "no_python":
             by_itself = True
+        elif name == "no_local_rank":
+            added = ()
         elif name in launcher.switches:
             variable, value = launcher.switches[name]
             environment[variable] = value

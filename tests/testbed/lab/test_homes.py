@@ -48,11 +48,25 @@ def test_what_is_there_can_be_read_and_new_files_are_the_ranks_own(
 
 
 def test_variables_name_folders_that_can_be_written(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = settled(theirs, monkeypatch, HF_HOME="/data/hub")
+    environment = settled(theirs, monkeypatch, HF_HOME="/data/hub", TRITON_CACHE_DIR=str(theirs.parent / "none"))
     assert environment["HF_HOME"] == "/data/hub"
-    for name in ("HOME", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR"):
+    for name in ("HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
         Path(environment[name], "own").write_text("own")
     assert not (theirs / "own").exists()
+    assert not (theirs.parent / "none").exists()
+
+
+def test_what_pytorch_has_built_is_not_built_again_nor_waited_for(
+    theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (built := theirs / "extensions" / "adam").mkdir(parents=True)
+    for name in ("adam.so", "lock"):
+        (built / name).write_text(name)
+    environment = settled(theirs, monkeypatch, TORCH_EXTENSIONS_DIR=str(built.parent))
+    own = Path(environment["TORCH_EXTENSIONS_DIR"])
+    assert files(own) == {"adam/adam.so"}
+    (own / "adam" / "lock").touch()
+    assert own.is_relative_to(environment["HOME"])
 
 
 def test_a_cache_elsewhere_is_read_there(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

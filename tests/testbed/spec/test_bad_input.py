@@ -362,6 +362,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "command_empty": (TRAIN, "  kind: command\n  command: ''\n"),
     "command_empty_list": (TRAIN, "  kind: command\n  command: []\n"),
     "command_empty_word": (TRAIN, "  kind: command\n  command: ['']\n"),
+    "command_with_a_python_in_containers": (
+        TRAIN,
+        "  kind: command\n  command: python -c pass\n  python: /opt/venv/bin/python\nlab: docker\n",
+    ),
     "command_without_an_end": (TRAIN, "  kind: command\n  command: python -c 'print(1)\n"),
     "command_is_a_number": (TRAIN, "  kind: command\n  command: 7\n"),
     "command_on_hosts_with_several_nics": (

@@ -27,6 +27,13 @@ from testbed.spec.workload.launchers import check_meets, without_launcher
         ("accelerate launch train.py", "python train.py"),
         ("accelerate launch --num_processes 4 --num_machines=4 --machine_rank 0 train.py", "python train.py"),
         ("accelerate launch --cpu -m pack.train", "python -m pack.train"),
+        ("/opt/venv/bin/torchrun train.py", "python -u train.py"),
+        ("deepspeed train.py --stage 2", "python -u train.py --local_rank=0 --stage 2"),
+        ("deepspeed --no_local_rank --hostfile=four --num_gpus 1 --num_nodes 4 train.py", "python -u train.py"),
+        ("deepspeed --module --master_port 29501 pack.train x", "python -u -m pack.train --local_rank=0 x"),
+        ("python -m deepspeed.launcher.runner train.py", "python -u train.py --local_rank=0"),
+        ("fabric run --accelerator=cpu --num-nodes 4 --devices 1 train.py --x", "python -u train.py --x"),
+        ("python -m lightning.fabric.cli --strategy ddp train.py", "python -u train.py"),
         ("accelerate config", "accelerate config"),
         ("python -m pack.train", "python -m pack.train"),
     ],
@@ -41,6 +48,18 @@ def test_what_accelerate_tells_by_variables_is_told() -> None:
         "ACCELERATE_USE_CPU": "true",
         "ACCELERATE_MIXED_PRECISION": "bf16",
         "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4",
+    }
+
+
+def test_what_fabric_tells_by_variables_is_told() -> None:
+    command = "fabric run --accelerator cpu --strategy=fsdp --precision bf16-mixed --node-rank 2 train.py"
+    assert without_launcher(command.split(), 4).environment == {
+        "LT_CLI_USED": "1",
+        "LT_DEVICES": "1",
+        "LT_NUM_NODES": "4",
+        "LT_ACCELERATOR": "cpu",
+        "LT_STRATEGY": "fsdp",
+        "LT_PRECISION": "bf16-mixed",
     }
 
 
@@ -64,6 +83,21 @@ def test_what_accelerate_tells_by_variables_is_told() -> None:
             "accelerate launch --num_processes=8 train.py",
             "accelerate launch --num_processes=8, and the arm has 4 ranks, one on each host\n"
             "  fix: write --num_processes=4, or remove it",
+        ),
+        (
+            "deepspeed --num_gpus 2 train.py",
+            "deepspeed --num_gpus=2: a host has one rank\n"
+            "  fix: write --num_gpus=1, and give the topology as many hosts as you want ranks",
+        ),
+        (
+            "deepspeed --autotuning run train.py",
+            "deepspeed --autotuning: testbed starts the ranks itself, and does not know this option\n"
+            "  fix: start the script by itself, such as python train.py",
+        ),
+        (
+            "fabric run --devices=2 train.py",
+            "fabric run --devices=2: a host has one rank\n"
+            "  fix: write --devices=1, and give the topology as many hosts as you want ranks",
         ),
         (
             "accelerate launch --use_deepspeed train.py",
@@ -95,7 +129,7 @@ def test_ranks_without_a_scheme_meet_by_themselves(command: str) -> None:
     check_meets(command.split(), 4)
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate launch"])
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate launch", "deepspeed", "fabric run"])
 def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
     check_meets([*launcher.split(), "train.py"], 1)
     with pytest.raises(SpecError) as refused:
@@ -110,14 +144,9 @@ def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
     ("command", "name", "line"),
     [
         ("mpirun -np 3 python3 -u t.py 'a b'", "mpirun", "python3 -u t.py 'a b'"),
-        (
-            "/usr/bin/deepspeed --num_gpus 2 t.py --deepspeed_config c.json",
-            "deepspeed",
-            "python t.py --deepspeed_config c.json",
-        ),
+        ("/usr/bin/mpiexec -n 2 t.py --lr 1", "mpiexec", "python t.py --lr 1"),
         ("horovodrun -np 2 python t.py", "horovodrun", "python t.py"),
-        ("fabric run --devices 2 t.py --lr 1", "fabric", "python t.py --lr 1"),
-        ("python -m deepspeed.launcher.runner lib/t.py", "deepspeed", "python lib/t.py"),
+        ("python -m colossalai.cli run lib/t.py", "colossalai", "python lib/t.py"),
         ("srun ./train", "srun", "python train.py"),
     ],
 )
@@ -165,6 +194,7 @@ def test_a_semicolon_that_is_quoted_or_escaped_is_a_word() -> None:
         ("python -u train.py a", "/opt/venv/bin/python -u train.py a"),
         ("torchrun --nproc_per_node=1 train.py", "/opt/venv/bin/python -u train.py"),
         ("accelerate launch --cpu -m pack.train", "/opt/venv/bin/python -m pack.train"),
+        ("deepspeed train.py", "/opt/venv/bin/python -u train.py --local_rank=0"),
     ],
 )
 def test_a_script_is_started_by_the_python_that_a_spec_names(command: str, words: str) -> None:

@@ -1,0 +1,55 @@
+"""The page of public scripts, from ``benchmarks/public_scripts.yaml``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from docs.generate.benchmarks import FOLDER
+from docs.generate.markdown import table
+
+INTRODUCTION = """\
+# Public scripts
+
+Training scripts of public repositories, as they are there, ran on {hosts} hosts: without a scheme (plain PyTorch), and
+under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to each `backward()` was compared
+with that under plain PyTorch. *Same* means that no loss differs by more than 0.0001 of it. {same} of {all} scripts have
+the same losses in all arms.
+
+*Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
+`benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
+runs them. torchtitan is not among them: it has no way to train on CPUs.
+
+"""
+ARMS = ("gloo", "ring", "bml", "switchml")
+
+
+def page() -> str:
+    rows = yaml.safe_load((FOLDER / "public_scripts.yaml").read_text())
+    hosts = " or ".join(sorted({str(row.get("hosts", 4)) for row in rows}))
+    same = sum(all(row.get("seen", {}).get(arm) == "same" for arm in ARMS) for row in rows)
+    heads = ("repository", "script", "needed", "backward passes", *ARMS)
+    return INTRODUCTION.format(hosts=hosts, same=same, all=len(rows)) + table(heads, map(_row, rows))
+
+
+def _row(row: Mapping[str, Any]) -> Iterable[str]:
+    seen = {arm: _short(outcome) for arm, outcome in row.get("seen", {}).items()}
+    launched = " ".join(row["command"].split())
+    plain = seen.pop("plain", "").removesuffix(" losses")
+    each = (seen.get(arm, "not run") for arm in ARMS)
+    return (row["repository"], f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
+
+
+def _script(command: str) -> str:
+    """The script, and the options by which scripts of one name differ."""
+    name = re.search(r"\S+\.py|-m (\S+)", command)
+    assert name is not None, command
+    more = re.findall(r"--(?:stage|collective|deepspeed) \S+", command)
+    return " ".join([name[1] or name[0], *more])
+
+
+def _short(outcome: str) -> str:
+    return " ".join(outcome.replace("|", "/").split())[:200]
