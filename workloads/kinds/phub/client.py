@@ -13,10 +13,11 @@ from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Act, Connection
 from testbed.workloads.sync.session import Model
 
-_WINDOW = 16
-"""Keys of a core that a worker has on the way, as with ``ps``: without a limit, the flows of the workers drift apart,
-and a core has nothing to send until the slowest is there. With wide aggregation there is no limit, for a core sends
-nothing before a whole layer is there."""
+_WINDOW, _WINDOW_ACROSS = 16, 8
+"""Keys of a core that a worker has on the way: without a limit, the flows of the workers drift apart, and a core has
+nothing to send until the slowest is there. With sums across racks there are fewer, for those of other boxes wait behind
+them at the box's NICs. With wide aggregation there is no limit, for a core sends nothing before a whole layer is
+there."""
 _ANSWER = {PUSH: KEPT, PUSH_PULL: VALUE, PULL: VALUE}
 
 
@@ -44,15 +45,15 @@ class Client(Keyed):
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in ends]
         self._due: list[set[tuple[int, int]]] = [set() for _ in ends]
         """By core, the answers that are to come, as (kind, key)."""
-        self._window = _WINDOW if plan.aggregation == "tall" else math.inf
+        self._window = math.inf if plan.aggregation == "wide" else _WINDOW_ACROSS if plan.homes else _WINDOW
         self._answered_s = 0.0
 
     def ask(self, kind: int, keys: Sequence[int]) -> None:
-        """Push or pull keys, in their order; returns at once. Each core in turn gets one, so that no NIC gets many while
-        others wait."""
+        """Push or pull keys, in their order; returns at once. Each core in turn gets one, so that no NIC gets many
+        while others wait."""
         for key in keys:
             self._queues[self._owner[key]].append((kind, key))
-        while any([self._feed(at) for at in self._parents]):
+        while sum(self._feed(at) for at in self._parents):
             self._move()
 
     def answered(self, timeout_s: float) -> float:
