@@ -441,12 +441,14 @@ def push_and_pull(plan: Plan, number: int, sockets: Sockets, patience_s: float) 
     else:
         deadline = time.monotonic() + patience_s
         handle = Handle.read(ends[plan.manager].sock, plan.manager, deadline)
-        for worker in workers:
+        served_here = [worker for worker in workers if worker in ends]
+        for worker in served_here:
             handle.check(Handle.read(ends[worker].sock, worker, deadline), worker)
         memory = Memory({key: plan.keys[key].floats for key in plan.keys_of(name)}, plan.parts(name))
         values = {key: memory.room(len(total)) for key, total in memory.sums.items()}
         held = {key: (value, partial(np.add, value, out=value)) for key, value in values.items()}
-        joined = Ends(name, [ends[worker] for worker in workers], ends[plan.manager])
+        boxes = {box: ends[core] for box, core in plan.across_from(name).items()}
+        joined = Ends(name, [ends[worker] for worker in served_here], ends[plan.manager], boxes=boxes)
         served = Core(joined, plan, held, memory, UPDATES, None)
     with served:
         served.barrier(patience_s)
@@ -624,6 +626,13 @@ def protocols() -> list[Subject]:
         conversation("server with a replica", "star(hosts=4)", "async_ps(replication=chain)", 2, exchange),
         conversation("replica", "star(hosts=4)", "async_ps(replication=chain)", 3, exchange),
         conversation("box, core", "star(hosts=3)", "pbox(key_bytes=64)", 2, push_and_pull),
+        conversation(
+            "box, core of a rack",
+            "spine_leaf(racks=2,hosts_per_rack=3,spines=1)",
+            "pbox(boxes=rack,across=ps,key_bytes=64)",
+            4,
+            push_and_pull,
+        ),
         conversation("box, manager", "star(hosts=3)", "pbox(key_bytes=64,aggregation=wide)", 3, push_and_pull),
         conversation("box, worker", "star(hosts=3)", "pbox(key_bytes=64)", 0, push_and_pull),
     ]

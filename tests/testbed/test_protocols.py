@@ -14,7 +14,7 @@ NAMES = [
     *("docker wire", "workers, greetings", "engine, ring", "engine, server", "compiled, ring"),
     *("compiled, server", "engine, switch"),
     *("engine, below a switch", "parameter server", "its workers", "two parameter servers", "their workers"),
-    *("server with a replica", "replica", "box, core", "box, manager", "box, worker"),
+    *("server with a replica", "replica", "box, core", "box, core of a rack", "box, manager", "box, worker"),
 ]
 
 

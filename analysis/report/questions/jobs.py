@@ -39,7 +39,7 @@ DEFINED = (
 
 def in_turn(study: Study) -> Question | None:
     """A Gantt chart for each trial whose jobs share a network, a row a job."""
-    trials = _typical(study.run)
+    trials = typical(study.run)
     if not trials:
         return None
     drawn = [jobs[:MOST_JOBS] for jobs in trials[:MOST_PANELS]]
@@ -73,7 +73,7 @@ def _left_out(trials: Sequence[Jobs], rows: int) -> str:
     return "".join(found)
 
 
-def _typical(run: Run) -> list[Jobs]:
+def typical(run: Run) -> list[Jobs]:
     """Choose the repeat to show of each arm at each setting that has jobs; trials of which no job ended are left
     out."""
     together: dict[tuple[Path, str] | None, list[Trial]] = {}

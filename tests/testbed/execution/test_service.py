@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,31 @@ arms:
     jobs: [{name: a, scheme: service, hosts: [h3, h0]}, {name: b, scheme: service, hosts: 3}]
     perturb: [{kind: kill, nodes: [h5.core1], at: 0.5 s}]
 timeout: 20 s
+retries: 0
+quiet: 0 s
+"""
+SILENT = """
+name: silent
+links: {rate: 1 Gbit/s}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 6
+  learning_rate: 0.05
+  compute: {mode: paced, pace: {4: 0.15 s}}
+arms:
+  - label: two silent tenants
+    topology: "star(hosts=7,server_nics=2,routing=every_nic)"
+    service: pbox
+    jobs:
+      - {name: frozen, scheme: service, hosts: [h0, h1]}
+      - {name: apart, scheme: service, hosts: [h2, h3]}
+      - {name: well, scheme: service, hosts: [h4, h5]}
+    perturb:
+      - {kind: freeze, hosts: [frozen/h0], at: 0.5 s}
+      - {kind: down, links: [h2-s0], at: 0.5 s}
+timeout: 4 s
 retries: 0
 quiet: 0 s
 """
@@ -92,6 +118,19 @@ def wrong(job: dict[str, Any]) -> list[dict[str, Any]]:
     reason, and one that was not carried out is none."""
     failed = [check for check in job["fidelity"]["checks"] if not check["ok"] and not check["machine"]]
     return [check for check in failed if check["name"] != "events" or check["value"] is None]
+
+
+def test_tenants_that_are_frozen_or_cut_off_fail_alone_and_are_named_with_the_key(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(SILENT, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    frozen, apart, well = record["jobs"]
+    assert (well["status"], well["error"]) == ("done", None)
+    assert well["accuracy"]["weights_equal"] is True
+    assert not wrong(well)
+    for job, host in ((frozen, "h0"), (apart, "h2")):
+        assert job["status"] == "failed"
+        assert re.search(rf"waits for key \d+ from {host}", job["error"]), job["error"]
 
 
 def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(bench: Bench, tmp_path: Path) -> None:

@@ -7,16 +7,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from testbed.workloads.kinds.phub.exchange import CALLED, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed
+from testbed.workloads.kinds.phub.exchange import CALLED, KEPT, PULL, PUSH, PUSH_PULL, VALUE, End, Keyed, rotated
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Act, Connection
 from testbed.workloads.sync.session import Model
 
-_WINDOW = 16
-"""Keys of a core that a worker has on the way, as with ``ps``: without a limit, the flows of the workers drift apart,
-and a core has nothing to send until the slowest is there. With wide aggregation there is no limit, for a core sends
-nothing before a whole layer is there."""
+_WINDOW, _WINDOW_ACROSS = 16, 8
+"""Keys of a core that a worker has on the way: without a limit, the flows of the workers drift apart, and a core has
+nothing to send until the slowest is there. With sums across racks there are fewer, for those of other boxes wait behind
+them at the box's NICs. With wide aggregation there is no limit, for a core sends nothing before a whole layer is
+there."""
 _ANSWER = {PUSH: KEPT, PUSH_PULL: VALUE, PULL: VALUE}
 
 
@@ -33,25 +34,27 @@ class Client(Keyed):
     def __init__(self, name: str, ends: Sequence[End], plan: Plan, gradient: Floats, weights: Floats) -> None:
         """Set up; ``ends`` are those of connections with its cores. Keys of ``gradient`` are
         pushed, and values come to the same places of ``weights``."""
+        node = plan.nodes.index(name)
+        ends = rotated(ends, plan.workers.index(node))
         super().__init__(name, ends)
         self.plan = plan
         self._parents = range(len(ends))
-        node, at = plan.nodes.index(name), {plan.cores_at[end.name]: number for number, end in enumerate(ends)}
+        at = {plan.cores_at[end.name]: number for number, end in enumerate(ends)}
         self._owner = [at[plan.core_for(node, place)] for place in plan.places]
         self._gradient, self._weights = gradient, weights
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in ends]
         self._due: list[set[tuple[int, int]]] = [set() for _ in ends]
         """By core, the answers that are to come, as (kind, key)."""
-        self._window = _WINDOW if plan.aggregation == "tall" else math.inf
+        self._window = math.inf if plan.aggregation == "wide" else _WINDOW_ACROSS if plan.homes else _WINDOW
         self._answered_s = 0.0
 
     def ask(self, kind: int, keys: Sequence[int]) -> None:
-        """Push or pull keys, in their order; returns at once."""
+        """Push or pull keys, in their order; returns at once. Each core in turn gets one, so that no NIC gets many
+        while others wait."""
         for key in keys:
             self._queues[self._owner[key]].append((kind, key))
-        for at in {self._owner[key] for key in keys}:
-            self._feed(at)
-        self._move()
+        while sum(self._feed(at) for at in self._parents):
+            self._move()
 
     def answered(self, timeout_s: float) -> float:
         """Wait until all that was asked for is done; return the moment of the last answer (``time.monotonic``).
@@ -63,14 +66,15 @@ class Client(Keyed):
         self._until(lambda: not any(self._due) and not any(self._queues), timeout_s)
         return self._answered_s
 
-    def _feed(self, at: int) -> None:
-        """Send what waits for a core, as far as the window lets it."""
-        queue, due = self._queues[at], self._due[at]
-        while queue and len(due) < self._window:
-            kind, key = queue.popleft()
-            due.add((_ANSWER[kind], key))
-            floats = None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)]
-            self._say(at, kind, key, floats, self._after(key))
+    def _feed(self, at: int) -> bool:
+        """Send the next message that waits for a core, if the window lets it; return whether it did."""
+        if not self._queues[at] or len(self._due[at]) >= self._window:
+            return False
+        kind, key = self._queues[at].popleft()
+        self._due[at].add((_ANSWER[kind], key))
+        floats = None if kind == PULL else self._gradient[slice(*self.plan.keys[key].span)]
+        self._say(at, kind, key, floats, self._after(key))
+        return True
 
     def _after(self, key: int) -> Act | None:
         """Return what is to be called once all bytes of a message about a key have gone to the kernel."""

@@ -28,6 +28,7 @@ from testbed.workloads.kinds.phub.exchange import (
     VALUE,
     End,
     Keyed,
+    rotated,
 )
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
@@ -68,6 +69,8 @@ class Core(Holder, Keyed):
         self._mates = range(self._world + 1, self._world + 1 + len(ends.mates))
         self._boxes = {box: self._mates.stop + number for number, box in enumerate(ends.boxes)}
         box = plan.cores_at[ends.name].box
+        self._order = rotated(self._children, list(plan.cores_at).index(ends.name))
+        """Workers in the order in which they get values."""
         self._owned = {key for key in held if plan.places[key].box == box}
         self._hops = {key: plan.hops[box, plan.places[key].box] for key in held}
         self._below = {key: [self._boxes[other] for other in hops.below] for key, hops in self._hops.items()}
@@ -194,7 +197,7 @@ class Core(Holder, Keyed):
         wait for it, and on the NIC they share it would be one flow beside those to all of this box's workers."""
         self._done[key] += 1
         self._left -= 1
-        give = partial(self._give_all, sorted(self._asked[key]), key)
+        give = partial(self._give_all, [rank for rank in self._order if rank in self._asked[key]], key)
         self._asked[key].clear()
         self._have[key].clear()
         if total is None:

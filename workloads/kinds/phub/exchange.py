@@ -12,6 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.workloads.job import WorkerJob
@@ -21,6 +22,8 @@ from testbed.workloads.serving.exchange import BARRIER, FLOATS, Exchange, Floats
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Act, Connection
 from testbed.workloads.sync.tcp_info import Sent
+
+T = TypeVar("T")
 
 PUSH, PUSH_PULL, PULL, VALUE, KEPT, CAME, GO, CHANGED, PART, TOTAL = range(FLOATS + 1, FLOATS + 11)
 """Further kinds of messages. Floats follow the header of the first two, of ``VALUE``, ``PART`` and ``TOTAL``. ``KEPT``:
@@ -47,6 +50,13 @@ class End:
     name: str
     node: int | None
     sock: socket.socket
+
+
+def rotated(items: Sequence[T], start: int) -> list[T]:
+    """Return the items from number ``start`` on, and then those before it. Processes that send to all others each begin
+    with another, for otherwise all would send to one NIC at once."""
+    start %= max(1, len(items))
+    return [*items[start:], *items[:start]]
 
 
 class Keyed(Exchange):

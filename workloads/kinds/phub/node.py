@@ -22,7 +22,7 @@ from testbed.workloads.kinds.phub.exchange import End, meet
 from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory, shared
 from testbed.workloads.kinds.phub.plan import Plan
-from testbed.workloads.sync.connection import LINGER_S, Act, Connection
+from testbed.workloads.sync.connection import LINGER_S, UNSENT_BYTES, Act, Connection
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
@@ -129,6 +129,8 @@ def _core(job: WorkerJob, plan: Plan, ends: dict[str, End]) -> Core:
 
         sketch = PartSketch(job.buckets)
     across = {box: ends[name] for box, name in plan.across_from(job.name).items()}
+    for end in across.values():  # values wait until a sum has left: that it is in the kernel is not enough
+        end.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     joined = Ends(job.name, workers, ends[plan.manager], mates, across)
     return Core(joined, plan, held, memory, job.training.iterations, sketch)
 

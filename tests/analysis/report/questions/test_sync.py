@@ -120,3 +120,12 @@ def test_a_sweep_has_seconds_and_ratios_along_its_axis(sweep: Run) -> None:
     ]
     assert question.frame["rate (Mbit/s)"].tolist()[:3] == [50, 100, 200]
     assert question.frame["gst_theory_s"].tolist()[:3] == pytest.approx([0.7792, 0.3896, 0.1948])
+
+
+def test_gst_is_drawn_by_the_size_of_keys(run: Run) -> None:
+    first = next(trial for trial in run.trials if trial.id == "ring-b16")
+    trials = tuple(replace(first, id=str(n), point={"key_bytes": n}) for n in (4096, 65536, 16384))
+    question = answer(replace(run, trials=trials, labels=(first.label,)), "gst")
+    assert question.frame["key_bytes"].tolist() == [4096, 16384, 65536]
+    (line, theory) = question.panels[0].figure["data"]
+    assert line["x"] == theory["x"] == {"column": "key_bytes"}

@@ -136,6 +136,17 @@ def test_all_workers_get_the_values_that_all_sums_have_changed(aggregation: str)
         assert np.array_equal(weights, right)
 
 
+def test_workers_begin_with_different_cores_and_send_each_a_key_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(plan(key_bytes=256), 1)
+    for rank, client in enumerate(box.clients):
+        told: list[str] = []
+        monkeypatch.setattr(client, "_say", lambda at, *_, of=client, told=told: told.append(of._by_node[at].name))
+        client.ask(PUSH_PULL, range(len(box.plan.keys)))
+        turns = ["h3.core0", "h3.core1"] if rank % 2 == 0 else ["h3.core1", "h3.core0"]
+        assert told == turns * 16, "as many as may be on the way"
+    assert len(box.plan.keys) > 32
+
+
 def test_a_key_costs_a_header_of_four_bytes_each_way() -> None:
     made = plan()
     barriers = HEADER_BYTES * len(made.cores_at)
@@ -193,9 +204,8 @@ def test_a_key_that_is_pushed_twice_is_refused() -> None:
                 client._move()
 
         all_do(box, act)
-        at = box.clients[1]._owner[3]
         with pytest.raises(WorkerError, match="h1 pushed key 3 twice in iteration 0"):
-            served[at].result(5)
+            served[made.places[3].nic].result(5)
 
 
 @pytest.mark.parametrize(("kind", "key", "said"), [
