@@ -6,8 +6,11 @@ demo:
 	@.venv/bin/testbed doctor --capacity --once
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
-# Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
-test: check docs
+# Static checks keep one core busy, and so does the documentation. Tests wait for half of their time, for timeouts mostly,
+# so two cores carry four at once.
+test:
+	@./setup.sh test
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync check docs
 	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.

@@ -75,7 +75,7 @@ def root() -> Path:
 
 COSTLY = (
     *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
-    *("told", "mistaken", "sums", "sweep", "wheel"),
+    *("told", "mistaken", "by_mover", "sweep", "wheel"),
 )
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 

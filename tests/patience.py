@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """What a busy machine may take for anything that a test waits for."""
 
 Found = TypeVar("Found")

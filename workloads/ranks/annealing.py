@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import factorial
 
 import numpy as np
 
@@ -12,8 +13,9 @@ GUIDES = np.array([0.0, 3.0, 10.0])
 """Weight of the guide in each start. Many orders have the same dearest transfers, and so the same cost: a search by
 cost alone has no direction there (benchmarks/rank_orders.py has both)."""
 STARTS = len(GUIDES)
-STEPS_A_HOST, MOST_STEPS = 4000, 4_000_000
-"""Steps of each start: ``STEPS_A_HOST`` for each host, and at most ``MOST_STEPS`` over the number of hosts."""
+STEPS_A_HOST, MOST_STEPS, STEPS_AN_ORDER = 4000, 4_000_000, 20
+"""Steps of each start: ``STEPS_A_HOST`` for each host, and at most ``MOST_STEPS`` over the number of hosts. Of few hosts
+there are few orders, and ``STEPS_AN_ORDER`` for each are enough."""
 COLDEST = 1e-3
 """The last temperature over the first one, which is the spread of random orders' costs."""
 LONGEST = 8
@@ -29,7 +31,7 @@ steps lead to a smaller number."""
 
 def steps(hosts: int) -> int:
     """Return the budget of steps of each start."""
-    return min(STEPS_A_HOST * hosts, MOST_STEPS // hosts)
+    return min(STEPS_A_HOST * hosts, MOST_STEPS // hosts, STEPS_AN_ORDER * factorial(hosts))
 
 
 def anneal(hosts: int, values: Values, seed: int) -> tuple[int, ...]:

@@ -63,15 +63,21 @@ def planned(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def page(browser: Chromium, address: str) -> Iterator[Chromium]:
-    """The report at a laptop's size; the test fails if the browser complains or asks for more."""
+def checked(browser: Chromium) -> Iterator[Chromium]:
+    """The browser at a laptop's size; the test fails if it complains or asks for more."""
     browser.complaints.clear()
     browser.requests.clear()
     browser.size(*SIZES["laptop"])
-    browser.open(address)
     yield browser
     assert browser.complaints == []
     assert [address for address in browser.requests if not address.startswith(("file:", "blob:", "data:"))] == []
+
+
+@pytest.fixture
+def page(checked: Chromium, address: str) -> Chromium:
+    """The report in it."""
+    checked.open(address)
+    return checked
 
 
 def see_everything(browser: Chromium) -> None:
@@ -107,15 +113,16 @@ def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS_PX)
-def test_nothing_sticks_out_is_cut_off_or_overlaps(page: Chromium, address: str, width: int) -> None:
-    fits(page, address, width)
+def test_nothing_sticks_out_is_cut_off_or_overlaps(checked: Chromium, address: str, width: int) -> None:
+    fits(checked, address, width)
 
 
 @pytest.mark.parametrize("width", WIDTHS_PX)
-def test_planned_transfers_are_drawn_and_nothing_overlaps(page: Chromium, planned: str, width: int) -> None:
-    fits(page, planned, width)
+def test_planned_transfers_are_drawn_and_nothing_overlaps(checked: Chromium, planned: str, width: int) -> None:
+    fits(checked, planned, width)
     for name, marks in (("fates-0", 8), ("update-rates-0", 4), ("transfers-0", 64), ("transfers-1", 64)):
-        assert page.run(f"document.querySelectorAll('[data-panel=\"{name}\"] .plot .point').length") >= marks, name
+        drawn = checked.run(f"document.querySelectorAll('[data-panel=\"{name}\"] .plot .point').length")
+        assert drawn >= marks, name
 
 
 def test_what_is_cut_off_and_what_overlaps_is_found(page: Chromium) -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 
 PORT = 5000
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 deadline = time.monotonic() + PATIENCE_S
 while True:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from testbed.base.python import module_command
 from tests.packages import ROOT, commands, install
+from tests.patience import until
 
 pytestmark = pytest.mark.xdist_group("whole machine")  # each of these runs has it to itself, and would wait for others
 
@@ -44,6 +44,9 @@ arms:
 quiet: 0 s
 retries: 0
 """
+
+STARTED_S = 60.0
+"""Within which a run's workers, and processes of theirs, have started and finished trials."""
 
 
 @pytest.fixture
@@ -87,14 +90,6 @@ def blocks_of(pid: int) -> dict[int, int]:
     return {block: parents[block] for block in blocks if parents.get(parents[block]) == pid}
 
 
-def until(true: Any, within_s: float = 60.0) -> Any:
-    end_s = time.monotonic() + within_s
-    while not (value := true()):
-        assert time.monotonic() < end_s, "it has not come"
-        time.sleep(0.05)
-    return value
-
-
 def test_two_workers_make_the_run_that_parts_and_merge_make(folder: Path) -> None:
     spread, *parts, merged = commands(
         folder,
@@ -122,10 +117,10 @@ def test_two_workers_make_the_run_that_parts_and_merge_make(folder: Path) -> Non
 def test_a_worker_that_is_killed_takes_its_block_along_and_the_block_is_done_again(folder: Path) -> None:
     (folder / "spec.yaml").write_text(SPEC.replace("[4 Gbit/s, 2 Gbit/s]", "4 Gbit/s"))
     run = begun(folder, "spec.yaml", "--on", "local://2", "--out", "run")
-    until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")))
+    until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")), STARTED_S)
     ((block, worker),) = blocks_of(run.pid).items()
     os.kill(worker, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{block}").exists(), 5.0)
+    until(lambda: not Path(f"/proc/{block}").exists())
     said, _ = run.communicate(timeout=60)
     assert run.returncode == 0, said
     found = records(folder / "run")
@@ -140,13 +135,13 @@ def test_a_worker_that_is_killed_takes_its_block_along_and_the_block_is_done_aga
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(folder: Path, end: signal.Signals) -> None:
     run = begun(folder, "spec.yaml", "--on", "local://1", "--out", "run", each_s=0.7)
-    until(lambda: len(records(folder / "run")) == 2 if (folder / "run/trials").exists() else False)
+    until(lambda: len(records(folder / "run")) == 2 if (folder / "run/trials").exists() else False, STARTED_S)
     whole = records(folder / "run")
-    until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")))
+    until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")), STARTED_S)
     left = blocks_of(run.pid)
     run.send_signal(end)
     said, _ = run.communicate(timeout=60)
-    until(lambda: not any(Path(f"/proc/{one}").exists() for one in left), 5.0)
+    until(lambda: not any(Path(f"/proc/{one}").exists() for one in left))
     if end == signal.SIGINT:
         assert run.returncode == 130
         assert "2 of 4 trials" in said

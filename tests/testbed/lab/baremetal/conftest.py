@@ -13,7 +13,11 @@ import pytest
 
 from testbed.base.errors import TestbedError
 from testbed.lab.baremetal.preparing.bundle import bundle
+from tests.patience import until
 from tests.rehearsal.rehearsal import SUDOER, Rehearsal, require
+
+LOOK_EVERY_S = 0.3
+"""At hosts, on each of which a look starts three processes."""
 
 
 def skip_without_hosts() -> None:
@@ -69,6 +73,16 @@ def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
     return found
+
+
+def shapers(rehearsal: Rehearsal, host: int) -> str:
+    return subprocess.run(rehearsal.on(host, ["tc", "qdisc"]), capture_output=True, text=True, check=True).stdout
+
+
+def await_unshaped(rehearsal: Rehearsal) -> None:
+    """Hosts hear nothing of a lab whose owner was killed, and undo its shaping by themselves."""
+    hosts = range(len(rehearsal.names))
+    until(lambda: not any("htb" in shapers(rehearsal, host) for host in hosts), look_every_s=LOOK_EVERY_S)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from ..test_contract import (
     test_workers_can_be_killed_and_the_network_stays,
     up,
 )
-from .conftest import make
+from .conftest import await_unshaped, make
 
 __all__ = [
     "test_a_blocked_link_carries_nothing_and_opens_again",
@@ -92,9 +92,10 @@ def expression() -> str:
 
 
 @pytest.fixture
-def opening(opened: BaremetalLab) -> str:
-    """A lab of another owner, on hosts that are there already."""
-    return f"BaremetalLab(Path({str(opened.inventory.path)!r}))"
+def opening(opened: BaremetalLab, rehearsal: Rehearsal) -> Iterator[str]:
+    """A lab of another owner, on hosts that are there already, and that are free again before the next test."""
+    yield f"BaremetalLab(Path({str(opened.inventory.path)!r}))"
+    await_unshaped(rehearsal)
 
 
 @pytest.fixture

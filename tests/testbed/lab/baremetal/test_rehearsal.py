@@ -19,7 +19,7 @@ from tests import own
 from tests.patience import until
 from tests.rehearsal.rehearsal import Rehearsal
 
-from .conftest import as_sudoer, run
+from .conftest import LOOK_EVERY_S, as_sudoer, await_unshaped, run, shapers
 
 pytestmark = pytest.mark.lab
 
@@ -32,9 +32,7 @@ timeout: 20 s
 retries: 0
 """
 LONG = SPEC.replace("iterations: 3", "iterations: 2000")
-STARTED_S = 60.0
-LOOK_EVERY_S = 0.3
-"""At hosts, on each of which a look starts three processes."""
+STARTED_S = 180.0
 
 
 OWN = SPEC.replace(
@@ -83,14 +81,6 @@ def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def shapers(rehearsal: Rehearsal, host: int) -> str:
-    return subprocess.run(rehearsal.on(host, ["tc", "qdisc"]), capture_output=True, text=True, check=True).stdout
-
-
-def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
-    until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s, LOOK_EVERY_S)
-
-
 ENDS = ("baremetal.on_hosts.agent", "baremetal.nics.shaper", "workloads")
 """Words of processes that end by themselves."""
 
@@ -101,11 +91,11 @@ def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrot
     process = started(prepared, tmp_path)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    await_unshaped(prepared, 20.0)
+    await_unshaped(prepared)
     ps = ["ps", "-e", "-o", "args="]
     for host in range(3):
         run_there = partial(subprocess.run, prepared.on(host, ps), capture_output=True, text=True)
-        until(lambda there=run_there: not any(one in there().stdout for one in ENDS), 20.0, LOOK_EVERY_S)
+        until(lambda there=run_there: not any(one in there().stdout for one in ENDS), look_every_s=LOOK_EVERY_S)
     inventory = str(prepared.inventory)
     listed = prepared.testbed("clean", "--inventory", inventory).stdout
     assert "node1: directory /var/lib/testbed/work/" in listed
@@ -159,6 +149,6 @@ def test_a_host_that_hears_nothing_undoes_its_shaping_by_itself(prepared: Rehear
     ).stdout.strip()
     subprocess.run(prepared.on(0, ["/var/lib/testbed/venv/bin/python", "-B", "-c", code, place]), check=True)
     assert "htb" in shapers(prepared, 0)
-    await_unshaped(prepared, 10.0)
+    await_unshaped(prepared)
     time.sleep(1)
     assert prepared.differs(0, before) == []

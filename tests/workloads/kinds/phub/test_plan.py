@@ -79,7 +79,7 @@ def test_wide_aggregation_adds_the_largest_layer(topology: Networks, model: str,
         floats for layer in reversed(profile(model).layers) for _, shape in layer.tensors for floats in [prod(shape)]
     ]
     network = topology("star(hosts=9,server_nics=8,routing=every_nic)")
-    tall, wide = (pbox(network, sizes, aggregation=which, key_bytes=4096) for which in ("tall", "wide"))
+    tall, wide = (pbox(network, sizes, aggregation=which, key_bytes=16_384) for which in ("tall", "wide"))
     least = [cost(made, network, 4.0 * sum(sizes)).bound_s() for made in (tall, wide)]
     assert least[1] / least[0] == pytest.approx(ratio, rel=2e-3)
 

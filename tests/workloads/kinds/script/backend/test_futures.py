@@ -8,23 +8,34 @@ import pytest
 
 from testbed.execution import rank_lines
 from testbed.workloads.kinds.ranks import Call
-from tests.workloads.kinds.script.backend.ranks import Ranks
+from tests.workloads.kinds.script.backend.ranks import Ranks, fork
 
 SCRIPT = Path(__file__).with_name("futures_of_hooks.py")
 WAITED = 3
 """Sums that the script waits for, or not, before its hook asks for some."""
 
 
-@pytest.fixture(scope="module", params=["", "gloo"], ids=["ours", "gloo"])
-def sums(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[list[Call]]:
-    """By rank, the sums of two that ran the script, in the order in which it asked for them."""
-    ranks = Ranks(tmp_path_factory.mktemp("futures"), "star(hosts=2)", "ring")
-    ranks.library = request.param
-    for status, said in ranks.fork(SCRIPT):
+@pytest.fixture(scope="module")
+def by_mover(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[Call]]]:
+    """By mover and rank, the sums of two that ran the script, in the order in which it asked for them."""
+    both = {}
+    for mover, library in (("ours", ""), ("gloo", "gloo")):
+        both[mover] = Ranks(tmp_path_factory.mktemp(mover), "star(hosts=2)", "ring")
+        both[mover].library = library
+    for status, said in fork([*both.values()], SCRIPT):
         assert status == 0, said
+    return {mover: sums_of(ranks) for mover, ranks in both.items()}
+
+
+def sums_of(ranks: Ranks) -> list[list[Call]]:
     rows = [rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank) for rank in range(2)]
     calls = [[call for call in one.calls if call.op == "allreduce"] for one in rows if one is not None]
     return [sorted(some, key=lambda call: call.asked_s) for some in calls]
+
+
+@pytest.fixture(params=["ours", "gloo"])
+def sums(request: pytest.FixtureRequest, by_mover: dict[str, list[list[Call]]]) -> list[list[Call]]:
+    return by_mover[request.param]
 
 
 def test_waits_for_futures_are_seen(sums: list[list[Call]]) -> None:
