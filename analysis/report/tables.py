@@ -460,11 +460,11 @@ def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 
 
 def _attempt(attempt: Attempt) -> str:
-    """``GST 0.213 s (1.09 of theory), INVALID: CPU steal: 7.1% taken by the host``."""
+    """``GST 0.213 s, 1.090 of its bound, INVALID: CPU steal: 7.1% taken by the host``."""
     gst_s, ratio, jct_s = attempt.metrics.gst_median_s, attempt.metrics.gst_ratio, attempt.metrics.jct_s
     numbers = [
         *([f"GST {words.seconds(gst_s)}"] if gst_s is not None else []),
-        *([f"{ratio:.3f} of theory"] if ratio is not None else []),
+        *([f"{ratio:.3f} of its bound"] if ratio is not None else []),
         *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
     ]
     reasons = "; ".join(each.removesuffix(".") for each in attempt.reasons)

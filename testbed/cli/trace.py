@@ -19,9 +19,9 @@ def timeline(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.json", help="The file to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write a trial's timeline as Chrome trace JSON, for https://ui.perfetto.dev.
+    """Write a trial's timeline for Perfetto.
 
-    Ranks are processes of the trace, with rows for iterations (computing, waiting, step) and for collectives, from the
+    The file is in Chrome's trace format; https://ui.perfetto.dev opens it. Ranks are processes of the trace, with rows for iterations (computing, waiting, step) and for collectives, from the
     first chunk to the last byte.
     """
     from testbed.api.timeline import write
