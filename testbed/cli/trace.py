@@ -21,8 +21,8 @@ def timeline(
 ) -> None:
     """Write a trial's timeline for Perfetto.
 
-    The file is in Chrome's trace format; https://ui.perfetto.dev opens it. Ranks are processes of the trace, with rows for iterations (computing, waiting, step) and for collectives, from the
-    first chunk to the last byte.
+    The file is in Chrome's trace format; https://ui.perfetto.dev opens it. Ranks are processes of the trace, with rows
+    for iterations (computing, waiting, step) and for collectives, from the first chunk to the last byte.
     """
     from testbed.api.timeline import write
 

@@ -102,8 +102,8 @@ class Estimate:
         self._guessed_s = self._taken_s = 0.0
 
     def learn(self, trial: Trial, took_s: float) -> None:
-        """Take note of how long a trial took. The first one may have taken less than ``START_S``, so its start counts for
-        its share of the guess at most."""
+        """Take note of how long a trial took. The first one may take less than ``START_S``, so its start counts for its
+        share of the guess at most."""
         guess_s = self._guess_s(trial)
         if not self._took:
             took_s = max(took_s - START_S, took_s * guess_s / (guess_s + START_S))
