@@ -447,16 +447,30 @@ def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(trial, what came of it, what each earlier attempt was) of each trial that was measured more than once."""
+    """(trial, what came of it, what each other attempt was) of each trial that was measured more than once."""
     return tuple(
         (
             words.name(trial),
             f"{(trial.verdict or 'not judged') if trial.done else 'FAILED'} at attempt {trial.attempts}",
-            tuple(map(_attempt, trial.earlier)),
+            _others(trial),
         )
         for trial in run.trials
         if trial.earlier
     )
+
+
+def _others(trial: Trial) -> tuple[str, ...]:
+    """Say of each attempt that the samples are not from what it was, which numbers of the trial are from it, and what
+    failed in the one that the others are from."""
+    lines, lent_any = [], False
+    for attempt in trial.earlier:
+        lent = [CALLED[name] for name, number in trial.numbers.items() if number.began == attempt.started]
+        lines.append(_attempt(attempt) + (f" This attempt counts for {', '.join(lent)}." if lent else ""))
+        lent_any = lent_any or bool(lent)
+    failed = [_reason(check).removesuffix(".") for check in trial.checks if check.watched and not check.ok]
+    if lent_any and failed:
+        lines.append(f"In the attempt that counts for all other numbers: {'; '.join(failed)}.")
+    return tuple(lines)
 
 
 def _attempt(attempt: Attempt) -> str:
