@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, optional, required, unread
+from testbed.analysis.record.fields import SHARE, Part, optional, required
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
@@ -44,8 +44,8 @@ class Number(Part):
     certified: bool = optional(
         "whether the bound is so near that the machine cannot have changed the number much", default=False
     )
-    began = unread(
-        str, "when the attempt began that it is from, if not the one that the samples are of", "ISO 8601", key="from"
+    began: str | None = optional(
+        "when the attempt began that it is from, if not the one that the samples are of", "ISO 8601", key="from"
     )
     spoilt_by: tuple[str, ...] = optional("checks that make it INVALID", default=())
     excused: tuple[str, ...] = optional("failed checks of the machine that do not count against it", default=())
@@ -151,11 +151,15 @@ def _number(name: str, raw: object) -> Number:
     certified = raw.get("certified", False)
     if not isinstance(certified, bool):
         raise ValueError(f"certified of {name} is {certified!r:.40}, neither true nor false")
+    began = raw.get("from")
+    if not isinstance(began, str | None):
+        raise ValueError(f"from of {name} is {began!r:.40}, no text")
     return Number(
         verdict=_verdict(f"verdict of {name}", raw["verdict"]),
         error=_known(f"error of {name}", raw.get("error")),
         bound_s=_known(f"bound_s of {name}", raw.get("bound_s")),
         certified=certified,
+        began=began,
         spoilt_by=_names(f"spoilt_by of {name}", raw.get("spoilt_by", [])),
         excused=_names(f"excused of {name}", raw.get("excused", [])),
         unwatched=_names(f"unwatched of {name}", raw.get("unwatched", [])),

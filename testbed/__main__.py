@@ -1,7 +1,7 @@
 """``python -P -m testbed``, and the command ``testbed``.
 
-Imports of any size are inside :func:`main`, so that Ctrl-C in their midst ends as it does later: quietly, with the exit
-code of an interruption. (In the 20 ms before, Python itself starts, and has words of its own for it.)
+Imports of any size are inside :func:`main`, so that Ctrl-C in their midst ends as it does later, with the exit code of
+an interruption. (In the 20 ms before, Python itself starts, and has words of its own for it.)
 """
 
 from __future__ import annotations

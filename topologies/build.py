@@ -11,7 +11,7 @@ from testbed.base.errors import TopologyError
 from testbed.topologies import mininet_topo
 from testbed.topologies.bcube import bcube
 from testbed.topologies.call import Call, parse
-from testbed.topologies.check import check
+from testbed.topologies.check import check, check_paths
 from testbed.topologies.cloud import cloud
 from testbed.topologies.dragonfly import dragonfly
 from testbed.topologies.expander import expander
@@ -124,6 +124,8 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
                 fix="end the function with: return testbed.topologies.model.Topology(...)",
             )
         check(call.name, topology)
+        with users_code(f"{call.name}: its router failed", TopologyError):
+            check_paths(call.name, topology)
         return replace(topology, family=call.name, params=dict(call.arguments))
     known = families()
     if call.name not in known:

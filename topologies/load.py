@@ -83,7 +83,8 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
         raise
     function = getattr(module, function_name, None)
     if not callable(function):
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+        own = [key for key, value in public.items() if getattr(value, "__module__", None) == module.__name__]
         listed = f"it has {', '.join(own)}" if own else "it has none"
         raise error(
             f"{path_text} has no function {function_name!r}{did_you_mean(function_name, own)}",

@@ -100,4 +100,5 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 46 else f"{name[:43]}..."
+    """Leave out the middle of a long name: names of several rows often differ at their end."""
+    return name if len(name) <= 46 else f"{name[:26]}...{name[-17:]}"

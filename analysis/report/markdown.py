@@ -26,7 +26,10 @@ def render(run: Run) -> str:
         ("Trials that were measured again", tables.again(run)),
     ):
         if found:
-            listed = [f"{name}: {verdict}. {'; '.join(reasons)}".strip() for name, verdict, reasons in found]
+            joined = (
+                (name, verdict, "; ".join(reason.removesuffix(".") for reason in why)) for name, verdict, why in found
+            )
+            listed = [f"{name}: {verdict}. {why}".strip() for name, verdict, why in joined]
             parts.append(f"## {title}\n\n{_list(listed)}")
     parts = [f"# {escape(run.name)}", *parts, f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
     parts += [escape(told) for told in (headline.unlike(run), words.scale(run)) if told]

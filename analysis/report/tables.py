@@ -447,24 +447,38 @@ def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(trial, what came of it, what each earlier attempt was) of each trial that was measured more than once."""
+    """(trial, what came of it, what each other attempt was) of each trial that was measured more than once."""
     return tuple(
         (
             words.name(trial),
             f"{(trial.verdict or 'not judged') if trial.done else 'FAILED'} at attempt {trial.attempts}",
-            tuple(map(_attempt, trial.earlier)),
+            _others(trial),
         )
         for trial in run.trials
         if trial.earlier
     )
 
 
+def _others(trial: Trial) -> tuple[str, ...]:
+    """Say of each attempt that the samples are not from what it was, which numbers of the trial are from it, and what
+    failed in the one that the others are from."""
+    lines, lent_any = [], False
+    for attempt in trial.earlier:
+        lent = [CALLED[name] for name, number in trial.numbers.items() if number.began == attempt.started]
+        lines.append(_attempt(attempt) + (f" This attempt counts for {', '.join(lent)}." if lent else ""))
+        lent_any = lent_any or bool(lent)
+    failed = [_reason(check).removesuffix(".") for check in trial.checks if check.watched and not check.ok]
+    if lent_any and failed:
+        lines.append(f"In the attempt that counts for all other numbers: {'; '.join(failed)}.")
+    return tuple(lines)
+
+
 def _attempt(attempt: Attempt) -> str:
-    """``GST 0.213 s (1.09 of theory), INVALID: CPU steal: 7.1% taken by the host``."""
+    """``GST 0.213 s, 1.090 of its bound, INVALID: CPU steal: 7.1% taken by the host``."""
     gst_s, ratio, jct_s = attempt.metrics.gst_median_s, attempt.metrics.gst_ratio, attempt.metrics.jct_s
     numbers = [
         *([f"GST {words.seconds(gst_s)}"] if gst_s is not None else []),
-        *([f"{ratio:.3f} of theory"] if ratio is not None else []),
+        *([f"{ratio:.3f} of its bound"] if ratio is not None else []),
         *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
     ]
     reasons = "; ".join(each.removesuffix(".") for each in attempt.reasons)

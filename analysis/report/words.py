@@ -26,7 +26,10 @@ MOST_NAMED, MOST_ROWS = 4, 8
 
 def against(run: Run) -> str:
     """Say what ratios are relative to. A job is compared with the job of the same name."""
-    return "the same job of the first arm" if run.has_jobs else run.first
+    if not run.has_jobs:
+        return run.first
+    others = "" if all(trial.job for trial in run.trials) else f", or {run.firsts['']}"
+    return f"the same job of the first arm{others}"
 
 
 def unstruck(run: Run) -> str:

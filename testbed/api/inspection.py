@@ -20,7 +20,7 @@ SHOWN_LINKS = 12
 
 def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
     """Describe a plan: classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says
-    why and no cost is given.
+    why, ``fix`` what to do, and no cost is given.
 
     Raises:
         SchemeError: there is nothing to show, for the plan does not fit the topology.
@@ -29,7 +29,7 @@ def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> di
     try:
         kinds.verify(plan, topology)
     except SchemeError as error:
-        return {**_described(plan, topology, gradient_bytes), "verified": False, "problem": error.problem}
+        return {**_described(plan, topology, gradient_bytes), "verified": False, "problem": error.problem, "fix": error.fix}
     return of_verified(plan, topology, gradient_bytes, mtu)
 
 
@@ -86,7 +86,7 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
     ]
     if one is None:
-        return "\n".join(lines)
+        return "\n".join([*lines, f"  fix          {found['fix']}"])
     bound, whole = (time_text(one[name], measured=True) for name in ("bound_s", "round_s"))
     least = kinds.of(plan).wording.least_gst(bound, whole)
     lines += [

@@ -24,7 +24,7 @@ class Unit:
     example: str
 
 
-RATE = Unit("a rate", {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}, "200 Mbit/s, 1 Gbit/s")
+RATE = Unit("a rate", {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}, "200 Mbit/s, 1 Gbit/s")
 TIME = Unit("a time", {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60}, "0.3 s, 10 ms")
 SPEED = Unit(
     "a speed of writing",
@@ -107,7 +107,7 @@ def share(value: object) -> float:
 
 def rate_text(bps: float) -> str:
     """Write a rate: ``200 Mbit/s`` for 200,000,000."""
-    for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
+    for unit in ("Tbit/s", "Gbit/s", "Mbit/s", "kbit/s"):
         if bps >= RATE.factors[unit]:
             return f"{bps / RATE.factors[unit]:.4g} {unit}"
     return f"{bps:.4g} bit/s"

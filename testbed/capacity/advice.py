@@ -99,15 +99,16 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
         for trial in cells.values()
         if (load := loads[id(trial.network)]) is not None
     ]
-    return Advice(tuple(asked), _text(asked))
+    return Advice(tuple(asked), _text(asked, [*filter(None, reasons)]))
 
 
-def _text(asked: Sequence[Asked]) -> str:
+def _text(asked: Sequence[Asked], unknown: Sequence[str]) -> str:
     """Write the advice on the cell for which the machine has the least room: ``18 links of 1 Gbit/s carry 18 Gbit/s in
     all; this machine carries about 7.2 Gbit/s of such a load (ring, 9 processes): likely to end INVALID. ...``"""
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
-    which = f"of {len(asked)} cells {trial.name} loads this machine most: " if len(asked) > 1 else ""
+    apart = f" ({len(unknown)} more not predicted: {unknown[0]})" if unknown else ""
+    which = f"of {len(asked)} cells {trial.name} loads this machine most{apart}: " if len(asked) > 1 else ""
     chunk = f"chunks of {size_text(trial.jobs[0].chunk_bytes)}"
     kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process"), chunk])
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""

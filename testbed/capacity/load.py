@@ -95,6 +95,8 @@ def chunks_of(job: Job) -> int:
 
 def not_known(trial: Trial) -> str | None:
     """Say why nothing is predicted of a trial; None where something is."""
+    if trial.spec.place.plays:
+        return f"the lab {trial.spec.lab} sends no packets"
     if not trial.spec.place.is_here:
         return f"the lab {trial.spec.lab} does not run on this machine"
     if trial.is_shared:

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from testbed.base import interrupt
 from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
-from testbed.base.exits import BAD_SPEC_OR_USAGE, code_for
+from testbed.base.exits import BAD_SPEC_OR_USAGE, INTERRUPTED, code_for
 from testbed.base.printable import printable
 from testbed.cli import (
     archive,
@@ -139,6 +140,8 @@ def _call() -> None:
         if not is_lack(error):
             raise
         raise too_little(error) from None
+    if code == INTERRUPTED and interrupt.told():  # typer has made a code of it
+        raise KeyboardInterrupt
     print(end="", flush=True)
     sys.exit(code)
 

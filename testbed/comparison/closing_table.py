@@ -148,7 +148,8 @@ class _Place:
 
 
 def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
-    """Trials of the reference of each cell; for a job of several, those of the first job of its name."""
+    """Trials of the reference of each cell: for a job of several, those of the first job of its name; for an arm without
+    jobs those of the first arm, or of the first of its jobs."""
     places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
     every = list(cells.values())
     found: list[Records] = [()] * len(every)
@@ -156,9 +157,14 @@ def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
     for i, trials in enumerate(every):
         by_job.setdefault(trials[0].get(JOB, ""), []).append(i)
     for job, own in by_job.items():
-        others = references([places[i] for i in own], places[own[0]].label if job else first).of
-        for i, other in zip(own, others, strict=True):
-            found[i] = () if other is None else every[own[other]]
+        reference = places[own[0]].label if job else first
+        asked = own
+        if not job and every[0][0].get(JOB):
+            reference = places[0].label
+            asked = [*own, *(i for i, place in enumerate(places) if place.label == reference and i not in own)]
+        others = references([places[i] for i in asked], reference).of
+        for i, other in zip(own, others, strict=False):
+            found[i] = () if other is None else every[asked[other]]
     return found
 
 

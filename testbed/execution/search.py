@@ -29,6 +29,8 @@ def check(words: Sequence[str], folder: Path, *, is_here: bool) -> None:
     program = words[0]
     found = shutil.which(str(folder / program)) if os.sep in program else shutil.which(program, path=search_path())
     if found is None:
+        if program.startswith(os.sep):
+            raise SpecError(f"there is no program {program!r}", fix="correct its path in command, or in python")
         raise SpecError(
             f"there is no program {program!r} to run" + (f" in {folder}" if os.sep in program else " on PATH"),
             fix="correct its name, or start a script with its interpreter, such as python train.py",

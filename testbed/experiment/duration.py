@@ -102,10 +102,13 @@ class Estimate:
         self._guessed_s = self._taken_s = 0.0
 
     def learn(self, trial: Trial, took_s: float) -> None:
-        """Take note of how long a trial took."""
-        first = START_S if not self._took else 0.0
-        self._took.setdefault(trial.cell, []).append(max(0.0, took_s - first))
-        self._guessed_s += self._guess_s(trial)
+        """Take note of how long a trial took. The first one may take less than ``START_S``, so its start counts for its
+        share of the guess at most."""
+        guess_s = self._guess_s(trial)
+        if not self._took:
+            took_s = max(took_s - START_S, took_s * guess_s / (guess_s + START_S))
+        self._took.setdefault(trial.cell, []).append(took_s)
+        self._guessed_s += guess_s
         self._taken_s += self._took[trial.cell][-1]
 
     def of(self, trial: Trial) -> float:

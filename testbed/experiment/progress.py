@@ -34,6 +34,9 @@ ASK_S = 1.0
 """Between two looks at what the workers have written: reading takes time of their cores."""
 
 
+_NOTED = "    noted: "
+
+
 def sentence(record: Mapping[str, Any]) -> str:
     """One line about a finished trial; of jobs that share a network, one about each."""
     if record.get(JOBS):
@@ -53,7 +56,7 @@ def sentence(record: Mapping[str, Any]) -> str:
 
 
 def _noted(lines: Iterable[str]) -> str:
-    return "".join(f"\n    noted: {one}" for one in lines)
+    return "".join(f"\n{_NOTED}{one}" for one in lines)
 
 
 def _verdict(judged: Mapping[str, Any]) -> str:
@@ -180,8 +183,11 @@ class Lines:
         is_repeated = trial.id in self._numbers
         number = self._numbers.setdefault(trial.id, len(self._numbers) + 1)
         of = f"{number}/{self._count}{self._more}{', again' if is_repeated else ''}"
-        more = "; will be measured again" if again else ""
-        self._print(f"[{of}] {sentence(record)}{more}")
+        lines = f"[{of}] {sentence(record)}".split("\n")
+        if again:
+            last = max(i for i, line in enumerate(lines) if not line.startswith(_NOTED))
+            lines[last] += "; will be measured again"
+        self._print("\n".join(lines))
 
     def tell(self, what: str) -> None:
         """Print a line that is about no single trial."""

@@ -181,7 +181,7 @@ def test_the_expression_leaves_defaults_out() -> None:
 
 
 MINE = """
-from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.topologies.shortest import ShortestPaths
 
 def pair(rate_bps, delay_s, *, spare: bool = False, names="h"):
@@ -223,6 +223,32 @@ def nowhere(rate_bps, delay_s):
 
 def no_host(rate_bps, delay_s):
     return Topology("odd", {}, (Node("s0", "switch", 1),), (), ShortestPaths())
+
+def server(rate_bps, delay_s):
+    return Topology("odd", {}, (Node("h0", "server", 0),), (), ShortestPaths())
+
+def text(rate_bps, delay_s):
+    nodes = (Node("h0", "host", 0), Node("h1", "host", 0))
+    return Topology("odd", {}, nodes, (Link(0, 0, 1, 0, "fast"),), ShortestPaths())
+
+def _routed(rate_bps, router):
+    nodes = (Node("h0", "host", 0), Node("h1", "host", 0))
+    return Topology("odd", {}, nodes, (Link(0, 0, 1, 0, rate_bps),), router)
+
+def no_router(rate_bps, delay_s):
+    return _routed(rate_bps, None)
+
+def lost(rate_bps, delay_s):
+    return _routed(rate_bps, lambda topology, src, dst: {}[src])
+
+def numbers(rate_bps, delay_s):
+    return _routed(rate_bps, lambda topology, src, dst: [0])
+
+def wrong_way(rate_bps, delay_s):
+    return _routed(rate_bps, lambda topology, src, dst: (Path((0,)),))
+
+def apart(rate_bps, delay_s):
+    return Topology("odd", {}, (Node("h0", "host", 0), Node("h1", "host", 0)), (), ShortestPaths())
 """
 
 
@@ -242,6 +268,7 @@ def test_a_builder_of_ones_own() -> None:
     assert [path.weight for path in topology.paths(0, 1)] == [0.5, 0.5]
     assert build("mine.py:pair", rate_bps=7000).expression == "mine.py:pair()"
     assert build("mine.py:pair()", rate_bps=7000).host_count == 2
+    assert build("mine.py:apart", rate_bps=7000).host_count == 2  # a scheme that needs a route says that there is none
 
 
 GOLDEN_MINE = {
@@ -249,7 +276,7 @@ GOLDEN_MINE = {
     "mine.py:piar": (
         "mine.py has no function 'piar' (did you mean 'pair'?)",
         "name a function of that file: it has pair, number, breaks, no_arguments, switch_first, long_name, twice, "
-        "port_gap, no_rate, nowhere, no_host",
+        "port_gap, no_rate, nowhere, no_host, server, text, no_router, lost, numbers, wrong_way, apart",
     ),
     "mine.py:number": (
         "mine.py:number returned int, not a Topology",
@@ -284,6 +311,24 @@ GOLDEN_MINE = {
     ),
     "mine.py:nowhere": ("mine.py:nowhere: link 0 ends at node 7", "use nodes 0 to 0"),
     "mine.py:no_host": ("mine.py:no_host has no host", 'give it nodes of kind "host"'),
+    "mine.py:server": ("mine.py:server has a node of kind 'server'", 'give it the kind "host" or "switch"'),
+    "mine.py:text": (
+        "mine.py:text: link 0 has the rate 'fast' and the delay 0.0",
+        "give it the numbers rate_bps and delay_s that the function gets, or numbers made of them",
+    ),
+    "mine.py:no_router": (
+        "mine.py:no_router: its router is None",
+        "give it ShortestPaths() of testbed.topologies.shortest, or a function of (topology, src, dst)",
+    ),
+    "mine.py:lost": ("mine.py:lost: its router failed: KeyError: 0 (mine.py, line 60)", "mend that line"),
+    "mine.py:numbers": (
+        "mine.py:numbers: its router returns [0] for the way from h0 to h1",
+        "return a tuple of testbed.topologies.model.Path, one or more",
+    ),
+    "mine.py:wrong_way": (
+        "mine.py:wrong_way: the links (0,) of a path do not lead from h1 to h0",
+        "list directed links in order: link i is 2 * i from a to b, and 2 * i + 1 from b to a",
+    ),
 }
 
 

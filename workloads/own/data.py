@@ -22,7 +22,7 @@ EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batche
 MOST_TESTED = 1000
 """Limit on the samples of the test set: the process that repeats a training classifies all of them up to 25 times."""
 KINDS = (torch.float32, torch.uint8, torch.int64)
-RETURNS = "(inputs, labels) or (inputs, labels, test_inputs, test_labels), all tensors"
+RETURNS = "(inputs, labels) or (inputs, labels, test_inputs, test_labels), all tensors or NumPy arrays of numbers"
 
 
 @dataclass(frozen=True)

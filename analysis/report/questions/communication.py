@@ -134,7 +134,9 @@ def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
     if apart.empty:
         return words.UNKNOWN
     most = max(len(mine), len(theirs))
-    return f"{float(apart.max()):.1e}" + ("" if len(both) == most else f" ({len(both):,} of {most:,} losses)")
+    return (f"{float(apart.max()):.1e}" if apart.any() else "0") + (
+        "" if len(both) == most else f" ({len(both):,} of {most:,} losses)"
+    )
 
 
 def _losses(trial: Trial | None) -> pd.Series[float] | None:

@@ -295,7 +295,13 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> st
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
     took = words.each(times, words.seconds, JCT)
-    return _sentence(f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {took}.")
+    ends = sorted(float(curve["loss"].iloc[-1]) for _, curve in curves)
+    is_back = f"{ends[-1]:#.3g}" != f"{goal:#.3g}" and ends[-1] > goal
+    end = " to ".join(dict.fromkeys(f"{loss:#.3g}" for loss in (ends[0], ends[-1])))
+    return _sentence(
+        f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {took}."
+        + (f" At the end it was {end}." if is_back else "")
+    )
 
 
 def _names(labels: Sequence[str]) -> str:

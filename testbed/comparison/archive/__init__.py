@@ -65,7 +65,8 @@ def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Arc
         SpecError: this version does not take its spec.
     """
     if not run.is_dir():
-        raise OutputError(f"{run}: there is no such directory", fix="give the directory that testbed run wrote")
+        problem = "is no directory" if run.exists() else "there is no such directory"
+        raise OutputError(f"{run}: {problem}", fix="give the directory that testbed run wrote")
     path = out or _beside(run)
     recorded = load(run, samples=False)
     check_idle(run)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.analysis.record.happened import Attempt
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import headline, latex, markdown, page, tables, words
@@ -238,6 +239,18 @@ def test_records_of_earlier_versions_give_each_number_the_trials_verdict(run: Ru
     assert value(tables.verdicts(old), "Ring on fat-tree", "exposed waiting").text == "INVALID"
     assert value(tables.checks(old), "Ring on fat-tree", "cpu").state == "bad"
     assert words.doubts(old) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def test_of_another_attempt_it_is_told_which_numbers_are_from_it(late: Run) -> None:
+    late_check = RecordedCheck("cpu", ok=False, detail="0% idle")
+    trial = replace(next(trial for trial in late.trials if trial.id == "bml-b16"), checks=(late_check,))
+    other = Attempt("VALID", (), "then", trial.metrics)
+    numbers = {**trial.numbers, "jct": Number("VALID", began="then"), "throughput": Number("VALID", began="then")}
+    ((_, _, told),) = tables.again(replace(late, trials=(replace(trial, earlier=(other,), numbers=numbers),)))
+    assert told[0].endswith(", VALID. This attempt counts for JCT, samples/s.")
+    assert told[1:] == ("In the attempt that counts for all other numbers: cpu: 0% idle.",)
+    ((_, _, told),) = tables.again(replace(late, trials=(replace(trial, earlier=(other,)),)))
+    assert told[0].endswith(", VALID.")
 
 
 def test_what_is_valid_in_part_is_amber(sweep: Run) -> None:

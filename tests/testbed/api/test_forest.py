@@ -90,6 +90,7 @@ def test_one_whose_sums_are_wrong_can_be_looked_at(wrong: str) -> None:
     assert (made.facts["verified"], made.facts["cost"]) == (False, None)
     assert "h2" in made.facts["problem"]
     assert made.facts["problem"] in str(made)
+    assert str(made).endswith(f"fix          {made.facts['fix']}")
 
 
 def test_messages_and_schedules_of_a_forest() -> None:

@@ -257,3 +257,9 @@ def test_a_speed_up_of_a_job_is_over_the_first_job_of_its_name() -> None:
     made = [record(f"{arm}: {job}", 0, jct_s=jct_s) | {"job": job} for arm, job, jct_s in jobs]
     header, rows = table(made, "x: a")
     assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "1.00x", "4.00x", "2.00x", "1.00x"]
+
+
+def test_a_speed_up_of_an_arm_without_jobs_is_over_the_first_job_of_the_first_arm() -> None:
+    jobs = [record(f"x: {job}", 0, jct_s=jct_s) | {"job": job} for job, jct_s in (("a", 4.0), ("b", 2.0))]
+    header, rows = table([*jobs, record("y", 0, jct_s=1.0)], "x")
+    assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "1.00x", "4.00x"]

@@ -96,6 +96,12 @@ def test_a_cell_that_has_run_takes_as_long_again(source: Source) -> None:
     assert estimate.of(ring) == pytest.approx(expected_s(ring) * 12.0 / expected_s(ps))
 
 
+def test_a_first_trial_that_was_fast_leaves_time_for_the_others(trial: Trial) -> None:
+    estimate = Estimate()
+    estimate.learn(trial, START_S)
+    assert estimate.of(trial) == pytest.approx(START_S * expected_s(trial) / (expected_s(trial) + START_S))
+
+
 def test_points_of_a_sweep_are_learnt_apart(source: Source) -> None:
     slow, fast = trials(read(SPEC, "spec.yaml", source.folder, ["links.rate=[50 Mbit/s, 1 Gbit/s]"]))[::2]
     estimate = Estimate()

@@ -80,6 +80,16 @@ def test_a_trial_keeps_its_number_in_each_attempt(source: Source) -> None:
     assert _numbers(out) == ["1/2", "2/2", "1/2, again", "2/2, again", "1/2, again"]
 
 
+def test_that_a_trial_is_measured_again_stands_before_what_is_noted(source: Source) -> None:
+    out = io.StringIO()
+    trial = trials(source)[0]
+    with progress.reporter([trial], Console(file=out)) as lines:
+        lines.finished(record(trial.id, trial.label, 12.0, not_kept=["outputs: no rank wrote out/"]), again=True)
+    _, line, noted = out.getvalue().splitlines()
+    assert line.endswith("; will be measured again")
+    assert noted == "    noted: outputs: no rank wrote out/"
+
+
 def test_a_count_that_may_grow_says_so(source: Source) -> None:
     out = io.StringIO()
     first, second = trials(read(f"{source.text}repeats: {{until: 1%, most: 9}}\n", "spec.yaml", Path()))[:2]

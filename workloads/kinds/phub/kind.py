@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError, SpecError
+from testbed.base.listing import counted
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
@@ -36,7 +37,7 @@ class BoxWording(Wording):
     """Words for a synchronisation through a box."""
 
     def least_gst(self, bound: str, whole: str) -> str:
-        return f"{bound} for all keys there, and the largest piece back"
+        return f"{bound} until all keys are pushed and the largest piece is back"
 
 
 class BoxSharing(Sharing[Plan]):
@@ -105,7 +106,7 @@ class BoxKind(Kind[Plan]):
         boxes = "each worker" if plan.boxes == plan.workers else ", ".join(plan.nodes[box] for box in plan.boxes)
         most = FLOAT_BYTES * max(key.floats for key in plan.keys)
         return [
-            ("box", f"{boxes}, with {plan.nics} NICs of {plan.cores} cores each"),
+            ("box", f"{boxes}, with {counted(plan.nics, 'NIC')} of {counted(plan.cores, 'core')} each"),
             ("keys", f"{len(plan.keys):,}, of {most:,} bytes at most"),
             ("aggregation", plan.aggregation),
         ]

@@ -169,24 +169,24 @@ def _in_our_types(forest: Forest) -> Forest:
             forest,
             nodes=tuple(forest.nodes),
             workers=tuple(map(operator.index, forest.workers)),
-            share=_whole(forest.share, np.int64),
-            reduce=_whole(forest.reduce, np.int32),
-            broadcast=_whole(forest.broadcast, np.int32),
+            share=_whole("share", forest.share, np.int64),
+            reduce=_whole("reduce", forest.reduce, np.int32),
+            broadcast=_whole("broadcast", forest.broadcast, np.int32),
         )
     except (TypeError, ValueError) as problem:
         raise SchemeError(
             f"{forest.scheme} returned a forest whose workers, shares or parents are not whole numbers: {problem}",
-            fix="give share one whole number a class, such as np.ones(classes, np.int64)",
+            fix="give workers=tuple(topology.hosts), share=np.ones(classes, np.int64), and parents of type np.int32",
         ) from problem
 
 
-def _whole(values: ArrayLike, kind: type[_Integer]) -> NDArray[_Integer]:
+def _whole(name: str, values: ArrayLike, kind: type[_Integer]) -> NDArray[_Integer]:
     array = np.asarray(values)
     if not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"an array of {array.dtype}")
+        raise TypeError(f"{name} is an array of {array.dtype}")
     whole = array.astype(kind)
     if not np.array_equal(whole, array):
-        raise ValueError(f"a number that is too large for {np.dtype(kind)}")
+        raise ValueError(f"{name} has a number that is too large for {np.dtype(kind)}")
     return whole
 
 

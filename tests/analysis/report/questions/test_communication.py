@@ -45,8 +45,8 @@ def test_each_arm_says_how_long_it_waited_and_how_far_its_losses_are_from_gloos(
     first, second = question.told
     assert (first["Exposed"], first["Hidden"]) == ("0.200\u00a0s", "0.100\u00a0s")
     assert (second["Exposed"], second["Samples/s"]) == ("0.500\u00a0s", "–")
-    assert first["Losses apart from Gloo's"] == "0.0e+00"
-    assert second["Losses apart from Gloo's"] == "0.0e+00"
+    assert first["Losses apart from Gloo's"] == "0"
+    assert second["Losses apart from Gloo's"] == "0"
     assert list(question.frame["both_s"]) == pytest.approx([0.3, 0.8])
     assert len(question.panels[0].figure["data"]) == 4
 
@@ -69,7 +69,7 @@ def test_how_many_losses_were_compared_is_told_where_not_all_were(run: Run) -> N
     trial = replace(found.trials[1], samples=some)
     row = answer(replace(found, trials=(found.trials[0], trial)), "exposed").told[1]
     known, every = some["loss"].notna().sum(), len(samples)
-    assert row["Losses apart from Gloo's"] == f"0.0e+00 ({known} of {every} losses)"
+    assert row["Losses apart from Gloo's"] == f"0 ({known} of {every} losses)"
     none = replace(trial, samples=samples.assign(loss=None))
     row = answer(replace(found, trials=(found.trials[0], none)), "exposed").told[1]
     assert row["Losses apart from Gloo's"] == "–"

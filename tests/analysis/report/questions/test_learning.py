@@ -40,6 +40,18 @@ def test_other_losses_are_told_apart(run: Run) -> None:
     assert question.panels[0].figure["layout"]["yaxis"]["rangemode"] == "normal"  # fitted: a loss need not come near 0
 
 
+def test_a_loss_that_rises_again_at_the_end_is_told(run: Run) -> None:
+    def rise(trial: Trial) -> Trial:
+        assert trial.samples is not None
+        last = trial.samples["iteration"] == trial.samples["iteration"].max()
+        return replace(trial, samples=trial.samples.assign(loss=trial.samples["loss"].where(~last, 1.5)))
+
+    both = only(run, *BOTH)
+    (sentence,) = answer(replace(both, trials=tuple(map(rise, both.trials))), "loss").seen
+    assert "; the loss fell from 2.30 to " in sentence
+    assert sentence.endswith(". At the end it was 1.50.")
+
+
 def test_losses_of_different_iterations_are_not_called_different(run: Run) -> None:
     both = only(run, *BOTH)
     ps, bml = both.trials
