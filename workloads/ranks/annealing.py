@@ -14,8 +14,8 @@ GUIDES = np.array([0.0, 3.0, 10.0])
 cost alone has no direction there (benchmarks/rank_orders.py has both)."""
 STARTS = len(GUIDES)
 STEPS_A_HOST, MOST_STEPS, STEPS_AN_ORDER = 4000, 4_000_000, 20
-"""Steps of each start: ``STEPS_A_HOST`` for each host, and at most ``MOST_STEPS`` over the number of hosts. Of few hosts
-there are few orders, and ``STEPS_AN_ORDER`` for each are enough."""
+"""Steps of each start: ``STEPS_A_HOST`` for each host, at most ``MOST_STEPS`` over the number of hosts, and at most
+``STEPS_AN_ORDER`` for each order that there is."""
 COLDEST = 1e-3
 """The last temperature over the first one, which is the spread of random orders' costs."""
 LONGEST = 8

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.chromium import EXECUTABLE, Chromium
 from benchmarks.report_layout import FAULTS, WIDTHS_PX, faults
 from testbed.analysis import report
-from tests.analysis.conftest import schedule
+from tests.analysis.conftest import schedule, write_run
 from tests.patience import until
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
@@ -202,7 +202,8 @@ def test_paper_has_every_figure(page: Chromium) -> None:
     page.run("dispatchEvent(new Event('afterprint'))")
 
 
-def test_a_sweep_with_labels_like_markup(browser: Chromium, swept: Path) -> None:
+def test_a_sweep_with_labels_like_markup(browser: Chromium, tmp_path: Path) -> None:
+    swept = write_run(tmp_path / "swept", 2, (50, 200))
     for path in (swept / "trials").glob("bml-*.json"):
         path.write_text(path.read_text().replace("BML on BCube", "<img src=x onerror=alert(1)>&lt;b>"))
     browser.complaints.clear()
