@@ -233,6 +233,8 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
             record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
         if record["status"] != "done":
             outcomes[arm] = f"{record['status']}: {' '.join(str(record['error']).split())[:300]}"
+            if arm == PLAIN:
+                break  # nothing to compare with
             continue
         losses = record["logged"].get("passed", [])
         if arm == PLAIN:
