@@ -53,7 +53,7 @@ ARMS = {
 }
 LARGEST_DIFFERENCE = 1e-4
 """Of losses that count as the same."""
-ALIKE, LOSSES = "same", "losses"
+ALIKE, LOSSES, NO_LOSSES = "same", "losses", "no losses"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
@@ -74,9 +74,11 @@ class Torch:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec("torch")
+        sys.meta_path.insert(0, self)  # some only ask whether PyTorch is there
         execute = spec.loader.exec_module
 
         def executed(module):
+            sys.meta_path.remove(self)
             execute(module)
             watch(module)
 
@@ -256,6 +258,8 @@ def _run(command: str, python: Path, arm: str, work: Path) -> Mapping[str, Any]:
 
 
 def compared(losses: Losses, plain: Losses) -> str:
+    if not any(losses) and not any(plain):
+        return NO_LOSSES
     if [len(rank) for rank in losses] != [len(rank) for rank in plain]:
         return f"apart: {sum(map(len, losses))} losses, plain has {sum(map(len, plain))}"
     pairs = [(ours, theirs) for pair in zip(losses, plain, strict=True) for ours, theirs in zip(*pair, strict=True)]
