@@ -172,7 +172,7 @@ def _write(row: Row) -> None:
     comment = TABLE.read_text().partition("\n- ")[0]
     table: list[Row] = yaml.safe_load(TABLE.read_text())
     for old in table:
-        if (old["repository"], old["command"]) == (row["repository"], row["command"]):
+        if all(old.get(key) == row.get(key) for key in ("repository", "folder", "command")):
             old |= {"commit": row["commit"], "seen": old.get("seen", {}) | row["seen"]}
     rows = [yaml.safe_dump([each], sort_keys=False, width=120) for each in table]
     TABLE.write_text("\n".join([comment, *rows]))
@@ -234,7 +234,7 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
         with patch.dict(os.environ, environment):
             record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
         if record["status"] != "done":
-            outcomes[arm] = f"{record['status']}: {' '.join(str(record['error']).split())[:300]}"
+            outcomes[arm] = f"{record['status']}: {str(record['error']).splitlines()[0]}"
             if arm == PLAIN:
                 break  # nothing to compare with
             continue
