@@ -14,14 +14,14 @@ from docs.generate.markdown import table
 INTRODUCTION = """\
 # Public scripts
 
-Training scripts of public repositories, as they are there, on {hosts} hosts: without a scheme (plain PyTorch), and
-under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to each `backward()` was compared
+Training scripts of public repositories, changed only as the table says, on {hosts} hosts: without a scheme (plain
+PyTorch), and under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to each `backward()` was compared
 with that under plain PyTorch. *Same* means that no loss differs by more than 0.0001 of it. {same} of the {run} scripts
 that were run have the same losses in all arms.
 
 *Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
 `benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
-runs them. torchtitan is not among them: it has no way to train on CPUs.
+runs them; *not run* stands where it has not run yet. torchtitan is not among them: it has no way to train on CPUs.
 
 """
 ARMS = ("gloo", "ring", "bml", "switchml")
@@ -41,7 +41,8 @@ def _row(row: Mapping[str, Any]) -> Sequence[str]:
     launched = " ".join(row["command"].split())
     plain = seen.pop("plain", "").removesuffix(" losses")
     each = (seen.get(arm, "not run") for arm in ARMS)
-    return (row["repository"], f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
+    place = "/".join(filter(None, (row["repository"], row.get("folder"))))
+    return (place, f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
 
 
 def _script(command: str) -> str:
