@@ -53,7 +53,7 @@ ARMS = {
 }
 LARGEST_DIFFERENCE = 1e-4
 """Of losses that count as the same."""
-ALIKE, LOSSES = "same", "losses"
+ALIKE, LOSSES, NO_LOSSES = "same", "losses", "no losses"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
@@ -74,9 +74,11 @@ class Torch:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec("torch")
+        sys.meta_path.insert(0, self)  # some only ask whether PyTorch is there
         execute = spec.loader.exec_module
 
         def executed(module):
+            sys.meta_path.remove(self)
             execute(module)
             watch(module)
 
@@ -170,7 +172,7 @@ def _write(row: Row) -> None:
     comment = TABLE.read_text().partition("\n- ")[0]
     table: list[Row] = yaml.safe_load(TABLE.read_text())
     for old in table:
-        if (old["repository"], old["command"]) == (row["repository"], row["command"]):
+        if all(old.get(key) == row.get(key) for key in ("repository", "folder", "command")):
             old |= {"commit": row["commit"], "seen": old.get("seen", {}) | row["seen"]}
     rows = [yaml.safe_dump([each], sort_keys=False, width=120) for each in table]
     TABLE.write_text("\n".join([comment, *rows]))
@@ -232,7 +234,9 @@ def seen(row: Row, work: Path, python: Path, arms: Sequence[str]) -> dict[str, s
         with patch.dict(os.environ, environment):
             record = _run(command, python, ARMS[arm].format(hosts=hosts, levels=hosts // 2), work)
         if record["status"] != "done":
-            outcomes[arm] = f"{record['status']}: {' '.join(str(record['error']).split())[:300]}"
+            outcomes[arm] = f"{record['status']}: {str(record['error']).splitlines()[0]}"
+            if arm == PLAIN:
+                break  # nothing to compare with
             continue
         losses = record["logged"].get("passed", [])
         if arm == PLAIN:
@@ -254,6 +258,8 @@ def _run(command: str, python: Path, arm: str, work: Path) -> Mapping[str, Any]:
 
 
 def compared(losses: Losses, plain: Losses) -> str:
+    if not any(losses) and not any(plain):
+        return NO_LOSSES
     if [len(rank) for rank in losses] != [len(rank) for rank in plain]:
         return f"apart: {sum(map(len, losses))} losses, plain has {sum(map(len, plain))}"
     pairs = [(ours, theirs) for pair in zip(losses, plain, strict=True) for ours, theirs in zip(*pair, strict=True)]

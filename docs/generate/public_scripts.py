@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -14,14 +14,14 @@ from docs.generate.markdown import table
 INTRODUCTION = """\
 # Public scripts
 
-Training scripts of public repositories, as they are there, ran on {hosts} hosts: without a scheme (plain PyTorch), and
-under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to each `backward()` was compared
-with that under plain PyTorch. *Same* means that no loss differs by more than 0.0001 of it. {same} of {all} scripts have
-the same losses in all arms.
+Training scripts of public repositories, changed only as the table says, on {hosts} hosts: without a scheme (plain
+PyTorch), and under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to
+each `backward()` was compared with that under plain PyTorch. *Same* means that no loss differs by more than 0.0001 of
+it. {same} of the {run} scripts that were run have the same losses in all arms.
 
 *Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
 `benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
-runs them. torchtitan is not among them: it has no way to train on CPUs.
+runs them; *not run* stands where it has not run yet. torchtitan is not among them: it has no way to train on CPUs.
 
 """
 ARMS = ("gloo", "ring", "bml", "switchml")
@@ -29,18 +29,20 @@ ARMS = ("gloo", "ring", "bml", "switchml")
 
 def page() -> str:
     rows = yaml.safe_load((FOLDER / "public_scripts.yaml").read_text())
+    run = sum("seen" in row for row in rows)
     hosts = " or ".join(sorted({str(row.get("hosts", 4)) for row in rows}))
     same = sum(all(row.get("seen", {}).get(arm) == "same" for arm in ARMS) for row in rows)
     heads = ("repository", "script", "needed", "backward passes", *ARMS)
-    return INTRODUCTION.format(hosts=hosts, same=same, all=len(rows)) + table(heads, map(_row, rows))
+    return INTRODUCTION.format(hosts=hosts, same=same, run=run) + table(heads, map(_row, rows))
 
 
-def _row(row: Mapping[str, Any]) -> Iterable[str]:
+def _row(row: Mapping[str, Any]) -> Sequence[str]:
     seen = {arm: _short(outcome) for arm, outcome in row.get("seen", {}).items()}
     launched = " ".join(row["command"].split())
     plain = seen.pop("plain", "").removesuffix(" losses")
     each = (seen.get(arm, "not run") for arm in ARMS)
-    return (row["repository"], f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
+    place = "/".join(filter(None, (row["repository"], row.get("folder"))))
+    return (place, f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
 
 
 def _script(command: str) -> str:

@@ -166,10 +166,12 @@ def test_git_has_none_of_them() -> None:
     assert ignored.stdout.split() == paths
 
 
-def test_every_public_script_has_an_outcome_in_each_arm() -> None:
+def test_a_public_script_that_was_run_has_an_outcome_in_each_arm() -> None:
     rows = yaml.safe_load((ROOT / "benchmarks" / "public_scripts.yaml").read_text())
     for row in rows:
-        assert set(row["seen"]) >= {*public_scripts.ARMS, *(() if "expected" in row else ("plain",))}, row["command"]
-        assert re.fullmatch("[0-9a-f]{40}", row["commit"]), row["command"]
         assert "edits" not in row or "line" in row["needed"], row["command"]
-    assert len(re.findall("^\\| .*/", public_scripts.page(), re.M)) == len(rows)
+        if seen := row.get("seen"):
+            failed = seen.get("plain", "").startswith("failed")
+            assert failed or set(seen) >= {*public_scripts.ARMS, *(() if "expected" in row else ("plain",))}, row
+            assert re.fullmatch("[0-9a-f]{40}", row["commit"]), row["command"]
+    assert len(re.findall(r"^\| .*/", public_scripts.page(), re.M)) == len(rows)
