@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -39,9 +40,9 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
     planned = Planned(source, only=only).trials
     spec = source.spec
     if spec.place.plays:  # it is opened at no cost
-        place = place_of(spec.place.open(Opening(spec.lab_options)), spec.place.limits)
-        for trial in planned:
-            place.require(trial)
+        with closing(place_of(spec.place.open(Opening(spec.lab_options)), spec.place.limits)) as place:
+            for trial in planned:
+                place.require(trial)
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
     firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]
