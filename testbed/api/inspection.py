@@ -29,7 +29,12 @@ def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> di
     try:
         kinds.verify(plan, topology)
     except SchemeError as error:
-        return {**_described(plan, topology, gradient_bytes), "verified": False, "problem": error.problem, "fix": error.fix}
+        return {
+            **_described(plan, topology, gradient_bytes),
+            "verified": False,
+            "problem": error.problem,
+            "fix": error.fix,
+        }
     return of_verified(plan, topology, gradient_bytes, mtu)
 
 

@@ -15,7 +15,10 @@ app = typer.Typer(no_args_is_help=True, help="Make files for other tools of what
 @app.command()
 def timeline(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.")],
-    trial: Annotated[str, typer.Option("--trial", metavar="ID", help="The trial, as in trials/ID.json; for one of several jobs, ID+JOB.")],
+    trial: Annotated[
+        str,
+        typer.Option("--trial", metavar="ID", help="The trial, as in trials/ID.json; for one of several jobs, ID+JOB."),
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.json", help="The file to write.")],
     as_json: AsJson = False,
 ) -> None:

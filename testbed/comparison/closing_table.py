@@ -148,8 +148,8 @@ class _Place:
 
 
 def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
-    """Trials of the reference of each cell: for a job of several, those of the first job of its name; for an arm without
-    jobs those of the first arm, or of the first of its jobs."""
+    """Trials of the reference of each cell: for a job of several, those of the first job of its name; for an arm
+    without jobs, those of the first arm, or of the first of its jobs."""
     places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
     every = list(cells.values())
     found: list[Records] = [()] * len(every)

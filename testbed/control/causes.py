@@ -20,6 +20,9 @@ _LACKING = re.compile(
     r"(?:partially initialized )?module '(\w+)' has no attribute|"
     r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
 )
+_RANK = re.compile(r"^\[rank\d+\]: ")
+"""What PyTorch writes before each line of a traceback."""
+_OURS = re.compile(r"testbed\.[\w.]+: ")
 _INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.")
 """Parts of paths of files that are not the user's."""
 
@@ -28,6 +31,19 @@ class _Frame(NamedTuple):
     file: str
     line: int
     code: str
+
+
+def raised(lines: Sequence[str]) -> tuple[str, str | None]:
+    """Return the exception of a log's last traceback, and the fix that it names; empty where there is no traceback."""
+    plain = [_RANK.sub("", line) for line in lines]
+    begins = [i for i, line in enumerate(plain) if line.startswith("Traceback (most recent call last)")]
+    after = plain[begins[-1] + 1 :] if begins else []
+    said = next((i for i, line in enumerate(after) if line and not line[0].isspace()), None)
+    if said is None:
+        return "", None
+    ours = _OURS.match(after[said])
+    named = next((line.strip() for line in after[said + 1 :] if ours and line.startswith("  fix: ")), "")
+    return after[said][ours.end() if ours else 0 :], named.removeprefix("fix: ") or None
 
 
 def fix(lines: Sequence[str]) -> str | None:

@@ -29,6 +29,8 @@ TRACEBACK_LINES = 100
 """Lines at the end of a log in which a traceback is looked for."""
 MOST_NAMED = 5
 """The most nodes that an error names."""
+PYTHON_FAILED = 1
+"""Exit status of Python after an exception that nothing caught."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
@@ -47,10 +49,11 @@ def died(
     errors = {exit.process: last_words(files.samples(exit.process)) for exit in failed}
     first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.process].get("elsewhere", False)))
     process, said = first.process, errors[first.process]
-    problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
+    log = files.log(process)
+    why = said["error"] if said else _raised(log) if first.status == PYTHON_FAILED else ""
+    problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {why}" if why else "")
     if running:
         problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}{stopped}"
-    log = files.log(process)
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log))
     error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")
     error.process, error.at_s, error.signalled = process, first.ended_s, first.status < 0
@@ -67,10 +70,14 @@ def ending(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
+def _raised(log: Path) -> str:
+    return printable(causes.raised(_last_lines(log)[-TRACEBACK_LINES:])[0][:LONGEST_LAST])
+
+
 def _mend(log: Path) -> str:
     lines = _last_lines(log)
-    old = old_names.in_log(lines[-TAIL_LINES:])
-    found = old.fix if old else causes.fix(lines[-TRACEBACK_LINES:])
+    old, last = old_names.in_log(lines[-TAIL_LINES:]), lines[-TRACEBACK_LINES:]
+    found = old.fix if old else causes.fix(last) or causes.raised(last)[1]
     return printable(found[:LONGEST_SHOWN]) if found else "mend what the log tells"
 
 

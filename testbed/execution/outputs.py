@@ -92,7 +92,7 @@ def _sources(trial: Trial, lab: Lab, files: Files) -> Iterator[Source]:
     for rank, node in enumerate(trial.job.plan.workers):
         piece = partial(lab.read_written, node, folder)
         yield Source(f"rank{rank}", trial.topology.nodes[node].name, partial(lab.written, node, folder), piece)
-    yield Source(SHARED, "all ranks", partial(listed, files.shared), partial(_piece, files.shared))
+    yield Source(SHARED, "ranks in TESTBED_SHARED", partial(listed, files.shared), partial(_piece, files.shared))
 
 
 def _piece(folder: Path, name: str, offset: int) -> bytes:

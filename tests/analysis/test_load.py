@@ -66,6 +66,14 @@ def test_an_interrupted_run_has_fewer_trials_than_planned(run_dir: Path) -> None
     assert run.planned == 6
 
 
+def test_a_run_of_some_arms_has_no_labels_of_the_others(run_dir: Path, edit: Edit) -> None:
+    for name in ("ps-b16", "ps-b64"):
+        (run_dir / "trials" / f"{name}.json").unlink()
+    assert load(run_dir).first == "PS on fat-tree"  # it may still run
+    edit(run_dir / "resolved.json", lambda resolved: resolved.update(planned=4))
+    assert load(run_dir).first == "Ring on fat-tree"
+
+
 def test_what_a_later_writer_adds_is_passed_over(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["metrics"].update(new_metric=1))
     assert load(run_dir).trials[0].metrics.jct_s is not None

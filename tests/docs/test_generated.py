@@ -81,7 +81,7 @@ def test_types_defaults_and_examples_are_in_words() -> None:
     found = [(key.name, key.takes, key.default, key.example, key.text) for key in reference.keys(Example)]
     assert found == [
         ("mode", "`fast` or `slow`", "`fast`", "", "How."),
-        ("rate", "a rate in bit/s, kbit/s, Mbit/s or Gbit/s", "nothing", "5 Mbit/s", ""),
+        ("rate", "a rate in bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s", "nothing", "5 Mbit/s", ""),
         ("wait", "a time in s, ms, us or min, more than 0", "`0.5 s`", "", ""),
         ("sizes", "a size in B, KiB, MiB, GiB, kB, MB or GB, or a list of them", "none, it is required", "", ""),
         ("count", "a whole number, at least 1, at most 2,000", "`1`", "", ""),

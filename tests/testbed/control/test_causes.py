@@ -57,3 +57,17 @@ def test_other_failures_lead_nowhere(tmp_path: Path) -> None:
     assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper="")) is None
     assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n")) is None
     assert causes.fix([]) is None
+
+
+def test_the_exception_of_the_last_traceback_is_told(tmp_path: Path) -> None:
+    script = (
+        "try:\n    import no_such_module\nexcept ImportError as error:\n    raise ValueError('too small') from error"
+    )
+    assert causes.raised(log(tmp_path, script)) == ("ValueError: too small", None)
+    assert causes.raised(["[rank1]: Traceback (most recent call last):", "[rank1]:   x", "[rank1]: KeyError: 3"]) == (
+        "KeyError: 3",
+        None,
+    )
+    assert causes.raised(["no such shard: 1"]) == ("", None)
+    ours = "from testbed.base.errors import SpecError\nraise SpecError('no backend', fix='write gloo')"
+    assert causes.raised(log(tmp_path, ours)) == ("no backend", "write gloo")

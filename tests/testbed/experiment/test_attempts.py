@@ -359,7 +359,9 @@ def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) ->
     told = report_text([tmp_path / "run"], "md")
     assert "2 were measured again because of the machine, 7 attempts in all." in told
     assert "## Trials that were measured again" in told
-    assert "- ring at batch 2: VALID at attempt 2. GST 1.01 s, 1.010 of theory, JCT 2.02 s, INVALID: CPU steal" in told
+    assert (
+        "- ring at batch 2: VALID at attempt 2. GST 1.01 s, 1.010 of its bound, JCT 2.02 s, INVALID: CPU steal" in told
+    )
     page = report_text([tmp_path / "run"], "html")
     assert '<section id="again">' in page
     for path in (tmp_path / "run" / "trials").iterdir():  # as an older version would have left it

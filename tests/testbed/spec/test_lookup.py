@@ -22,7 +22,9 @@ def titles(asked: str) -> list[str]:
 def test_all_of_it_has_every_named_setting() -> None:
     text = "\n".join(map(str, shown()))
     assert all(f"{name} is {{" in text for name in NAMED)
-    assert "links.rate\n  takes a rate in bit/s, kbit/s, Mbit/s or Gbit/s. Default: none, it is required." in text
+    assert (
+        "links.rate\n  takes a rate in bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s. Default: none, it is required." in text
+    )
 
 
 def test_a_part_is_shown_with_what_is_below_it() -> None:
