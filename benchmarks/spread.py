@@ -51,8 +51,8 @@ quiet: 0 s
 SHORT = SPEC.format(rates="1 Gbit/s", iterations=16, pace="0.05 s", schemes="ring, ps", repeats=10)
 BLOCKS = "[0.8 Gbit/s, 1 Gbit/s, 1.2 Gbit/s, 1.4 Gbit/s]"
 PACED = SPEC.format(rates=BLOCKS, iterations=20, pace="0.5 s", schemes="ring, ps", repeats=1)
-HIT = SPEC.format(rates=BLOCKS, iterations=6, pace="0.05 s", schemes="ring, ps", repeats=1)
-TRIALS = 8
+HIT = SPEC.format(rates="[0.8 Gbit/s, 1 Gbit/s]", iterations=6, pace="0.05 s", schemes="ring, ps", repeats=1)
+TRIALS = 4
 """Trials of ``HIT``."""
 
 
@@ -195,7 +195,7 @@ def wrong_in(run: Path) -> list[str]:
     """Say what is wrong with the trials of a run."""
     records = [json.loads(path.read_text()) for path in (run / "trials").glob("*.json")]
     with (run / "results.csv").open(newline="") as table:
-        rows = [row["id"] for row in csv.DictReader(table)]
+        rows = [row["trial"] for row in csv.DictReader(table)]
     problems = [f"{record['id']}: {record['error']}" for record in records if record["status"] != "done"]
     if not len(records) == len(rows) == len(set(rows)) == TRIALS:
         problems.append(f"{len(records)} records and the rows {rows}, not {TRIALS} trials")
