@@ -83,8 +83,8 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
         raise _damaged(run_dir / "resolved.json", f"damaged ({error})") from None
     labels = tuple(dict.fromkeys(planned + [trial.label for trial in trials]))
     asked = _planned(resolved)
-    if asked is not None and len({trial.stored for trial in trials}) >= asked > 0:  # arms that were left out never run
-        labels = tuple(label for label in labels if any(trial.label == label for trial in trials))
+    if "planned" in resolved and len({trial.stored for trial in trials}) >= (asked or 0):  # arms left out never run
+        labels = tuple(label for label in labels if any(trial.label == label for trial in trials)) or labels
     points = {trial.at: i for i, trial in reversed(list(enumerate(trials)))}  # in the order in which they ran
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, points[trial.at], labels.index(trial.label)))
     return Run(
