@@ -73,6 +73,7 @@ def test_other_costs_and_forests_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_annealing_is_near_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annealing, "STEPS_A_HOST", 500)
+    monkeypatch.setattr(collectives, "MOST_S", 120.0)  # how soon it is done is for a calm machine
     found = decide("coll.solver", {})
     assert found.verdict == HOLDS
     interval = found.rows[0].interval
