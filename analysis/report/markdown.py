@@ -16,25 +16,23 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
-    troubles = tables.troubles(run)
     unstruck = words.unstruck(run)
     lead = [words.doubts(run), headline.unreliable(run), f"Warning: {unstruck}" if unstruck else ""]
     doubts = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(doubts)] if doubts else []
-    for title, found in (
-        ("Trials that failed or are not VALID", troubles),
-        ("Trials that were measured again", tables.again(run)),
-    ):
-        if found:
-            joined = (
-                (name, verdict, "; ".join(reason.removesuffix(".") for reason in why)) for name, verdict, why in found
-            )
-            listed = [f"{name}: {verdict}. {why}".strip() for name, verdict, why in joined]
-            parts.append(f"## {title}\n\n{_list(listed)}")
+    reasons = [
+        (name, verdict, "; ".join(reason.removesuffix(".") for reason in why))
+        for name, verdict, why in tables.troubles(run)
+    ]
+    if reasons:
+        listed = [f"{name}: {verdict}. {why}".strip() for name, verdict, why in reasons]
+        parts.append(f"## Trials that failed or are not VALID\n\n{_list(listed)}")
     parts = [f"# {escape(run.name)}", *parts, f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
     parts += [escape(told) for told in (headline.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
+    again = [f"{name}: {verdict}. {' '.join(why)}" for name, verdict, why in tables.again(run)]
+    parts += [f"## Trials that were measured again\n\n{_list(again)}"] if again else []
     if any(number.error is not None for trial in run.finished for number in trial.numbers.values()):
         parts.append(f"## Can the numbers be believed?\n\n{_table(tables.verdicts(run))}")
     for question in answered(run):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from testbed.analysis.numbers import ratios, repeats
-from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD, Quality
+from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD
 from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
@@ -177,14 +177,14 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         _Column(f"JCT, {jct.unit}", lambda cell: _median(cell, "jct_s", jct.text)),
         _Column("Speed-up", speed_up),
         _Column(RATIO, lambda cell: _median(cell, "gst_ratio", "{:.3f}".format)),
-        _middle(f"GST p95, {gst.unit}", "gst_p95_s", gst.text),
-        _middle(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
+        _Column(f"GST p95, {gst.unit}", lambda cell: _p95(cell, gst)),
+        _plain(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
         _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
         _middle(f"Set-up, {setup.unit}", "setup_s", setup.text),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
         *(
-            _quality(title, one)
+            _plain(title, one.metric, one.text)
             for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD), ("Accuracy", TOLD))
         ),
         _Column("Weights", _weights),
@@ -239,10 +239,19 @@ def _staleness(cell: MeasuredCell) -> Value:
     return Value(f"{found:g}", found, f"at most {most:g}")
 
 
-def _quality(title: str, quality: Quality) -> _Column:
+def _p95(cell: MeasuredCell, unit: _Time) -> Value:
+    """With the number of trials that it is from, if GST is from more: the median of these can be above it."""
+    own, of = len(cell.counted(GST_P95)), len(cell.counted(GST))
+    found = _middle("", "gst_p95_s", unit.text).of(cell)
+    return replace(found, note=_listed(found.note, f"of {own} of {of} trials" if own < of else ""))
+
+
+def _plain(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
+    """A metric's median that no verdict is about."""
+
     def of(cell: MeasuredCell) -> Value:
-        found = cell.middle(quality.metric)
-        return Value(NONE) if found is None else Value(quality.text(found), found)
+        found = cell.middle(name)
+        return Value(NONE) if found is None else Value(as_text(found), found)
 
     return _Column(title, of)
 

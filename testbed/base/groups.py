@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, Union, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Tag
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from testbed.base import units
@@ -60,6 +61,12 @@ class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
     others: ClassVar[type[Group] | None] = None
     """Group of a value at a key of any other name; None where such a key is an error."""
+
+
+def limit_text(limit: float, field: FieldInfo | None, form: str = ".12g") -> str:
+    """Write a limit of a field, with its unit if it is a time."""
+    is_time = field is not None and get_args(Time)[1] in field.metadata
+    return units.time_text(limit) if limit and is_time else format(limit, form)
 
 
 def listed(value: object) -> list[object]:

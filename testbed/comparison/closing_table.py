@@ -13,7 +13,7 @@ from testbed.analysis.jobs import JOB
 from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from testbed.analysis.strikes import never, strikes_of
-from testbed.analysis.verdicts import Number, errors_in_short, numbers_of
+from testbed.analysis.verdicts import GST_P95, Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.execution.results import attempt_count
 from testbed.workloads.kinds import has_iterations
@@ -96,8 +96,12 @@ def notes(records: Records, first: str) -> list[str]:
     unlike: dict[str, str] = {}
     elsewhere: dict[str, None] = {}
     uncounted: dict[str, None] = {}
+    p95 = []
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
+        gst, own = (sum(repeats.is_valid(one, name) for one in _repeats(trials)) for name in (repeats.GST, GST_P95))
+        if own < gst and repeats.values(_repeats(trials), "gst_p95_s"):
+            p95.append(f"{cell} ({own} of {gst})")
         if not ratios.did_alike(ours, theirs):
             mine, other = (ratios.work_text(ratios.works(one)) for one in (theirs, ours))
             unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
@@ -108,6 +112,8 @@ def notes(records: Records, first: str) -> list[str]:
                 uncounted[" at ".join(filter(None, (cell.label, cell.where)))] = None
         elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
+    if p95:
+        meaning.append(f"p95 and p99 are VALID in fewer trials than GST: {'; '.join(p95)}")
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
     if uncounted:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, keys_of, tag
+from testbed.base.groups import Group, keys_of, limit_text, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from testbed.base.units import truth_text
@@ -125,9 +125,8 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
     if kind in _LIMITS:
         (sign, key), word = _LIMITS[kind], None if isinstance(value, str) else _word_at(path, texts)
-        limit = f"{context[key]:g}" if isinstance(context[key], float) else context[key]
         told = word if word and not is_range(word) else _short(value)
-        return f"{told} is impossible", f"give {sign} {limit}"
+        return f"{told} is impossible", f"give {sign} {limit_text(context[key], schema.field(path))}"
     if kind == "too_long":
         return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
     if kind == "too_short":

@@ -41,7 +41,7 @@ class JobKeys(Group):
 
     name: Name = Field(examples=["a"])
     """The job's name. Each job of an arm has its own."""
-    scheme: SchemeText = Field(min_length=1, examples=["ring"])
+    scheme: SchemeText = Field(examples=["ring"])
     """The scheme that synchronises the job's gradients; ``service`` for the service of the arm."""
     hosts: Annotated[int | list[str], BeforeValidator(counted_or_named)] = Field(examples=["4"])
     """The job's hosts by name, which are its ranks in that order: ``[h0, h3]``. Or their number: the job takes the

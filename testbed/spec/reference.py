@@ -166,7 +166,7 @@ def _key(name: str, field: FieldInfo, hint: Any, text: str) -> Key:
     example = str(field.examples[0]) if field.examples else ""
     words = [f"or {code(word)}" for word in extra(field, ALSO) or ()]
     kind = takes_in_words(hint)
-    takes = ", ".join([kind, *_limits(field.metadata, kind), *words])
+    takes = ", ".join([kind, *_limits(field, kind), *words])
     default = "" if TOLD.search(text) and _default(name, field) in UNSAID else _default(name, field)
     return Key(field.alias or name, takes, default, example, prose(text))
 
@@ -205,16 +205,16 @@ def _marked(hint: Any, known: Any) -> bool:
     return get_args(known)[1] in get_args(hint)[1:]
 
 
-def _limits(metadata: list[Any], kind: str) -> list[str]:
+def _limits(field: FieldInfo, kind: str) -> list[str]:
     """Words for limits: ``at least 1``, or, of a length, ``at most 80 characters``; ``kind`` is what is limited, in
     words."""
     limits = []
-    for one in metadata:
+    for one in field.metadata:
         name, words = LIMITS.get(type(one), ("", ""))
         if name in LENGTHS:
             limits.append(f"{words} {counted(getattr(one, name), 'character' if kind == PLAIN[str] else 'value')}")
         elif name:
-            limits.append(f"{words} {getattr(one, name):,}")
+            limits.append(f"{words} {groups.limit_text(getattr(one, name), field, ',.12g')}")
     return limits
 
 

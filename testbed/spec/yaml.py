@@ -102,9 +102,9 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
-# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1_0 as 10; nobody means that, and as text they are refused.
+# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1_0 as 10; nobody means that, and as text they are refused. = and << are text.
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
+    first: [(tag, pattern) for tag, pattern in resolvers if not re.search(":(int|value|merge)$", tag)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9]\d*)$"), list("-+0123456789"))

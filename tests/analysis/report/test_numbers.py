@@ -119,6 +119,8 @@ def test_a_percentile_is_from_trials_in_which_nothing_was_excused(run: Run) -> N
     cell = MeasuredCell("x", calm.setting, (calm, busy))
     assert cell.counted("gst") == (calm, busy)
     assert cell.middle("gst_p95_s") == calm.metrics.gst_p95_s
+    both = replace(run, trials=(calm, busy))
+    assert value(tables.summary(both), "BML on BCube", "GST p95").note == "of 1 of 2 trials"
 
 
 def test_nothing_is_said_of_a_percentile_that_is_not_valid(run: Run) -> None:

@@ -252,6 +252,17 @@ def test_p99_is_beside_p95() -> None:
     assert (row["p95"], row["p99"]) == ("21.3 ms", "0.500 s")
 
 
+def test_a_note_says_which_percentiles_are_of_fewer_trials_than_gst() -> None:
+    made = [record("PS", repeat, gst_p95_s=0.02) for repeat in range(2)]
+    certified = {"verdict": "VALID", "certified": True, "excused": ["CPU headroom"]}
+    numbers = {"numbers": {name: {"verdict": "VALID"} for name in NUMBERS} | {"gst": certified}}
+    made[1]["fidelity"] |= numbers
+    assert notes(made, "PS")[2:] == ["p95 and p99 are VALID in fewer trials than GST: PS, batch 4 (1 of 2)"]
+    assert len(notes([record("PS", repeat, gst_p95_s=0.02) for repeat in range(2)], "PS")) == 2
+    del made[0]["metrics"]["gst_p95_s"], made[1]["metrics"]["gst_p95_s"]
+    assert len(notes(made, "PS")) == 2
+
+
 def test_a_speed_up_of_a_job_is_over_the_first_job_of_its_name() -> None:
     jobs = [("x", "a", 4.0), ("x", "b", 2.0), ("y", "a", 1.0), ("y", "b", 1.0), ("y", "c", 1.0)]
     made = [record(f"{arm}: {job}", 0, jct_s=jct_s) | {"job": job} for arm, job, jct_s in jobs]

@@ -570,6 +570,7 @@ CHANGES: dict[str, tuple[str, str]] = {
             "flow_to_itself": "{kind: background, from: h0, to: h0}",
             "interference_without_jobs": "{kind: interference}",
             "interference_of_no_flow": "{kind: interference, flows: 0}",
+            "interference_that_is_too_short": "{kind: interference, mean_on: 10 ms}",
         }.items()
     },
 }

@@ -53,6 +53,8 @@ def test_a_key_that_kinds_mean_differently_says_of_which_kind() -> None:
 def test_words_for_types_are_those_of_people() -> None:
     text = "\n".join(map(str, shown()))
     assert "a length of" not in text
+    assert "a scheme, at least" not in text
+    assert "mean_on\n  takes a time in s, ms, us or min, at least 50 ms. Default" in text
     assert "arms.label\n  takes text, at most 80 characters.\n" in text
     assert "workload.compute.pace\n  takes a mapping from a whole number to a time in s, ms, us or min. Default" in text
     assert "links.ecn\n  takes a group of keys (testbed spec links.ecn). Example: true.\n" in text
