@@ -188,9 +188,10 @@ def _rankings(study: Study) -> list[Ranking]:
             if cell.middle("jct_s"):
                 networks.setdefault(named[cell.network], []).append(cell)
         for network, cells in networks.items():
-            alike = [cell for cell in cells if did_alike(cells[0], cell)]
+            first, *rest = cells  # whose own repeats may differ in their work
+            alike = [first, *(cell for cell in rest if did_alike(first, cell))]
             by = Ranking(tuple(alike), (), (), "").number
-            unlike = tuple(cell for cell in cells if not did_alike(cells[0], cell))
+            unlike = tuple(cell for cell in rest if not did_alike(first, cell))
             found.append(Ranking(*believed(alike, by), unlike, network if len(networks) > 1 else ""))
     return found
 
