@@ -188,7 +188,8 @@ def _check_python(spec: Spec, python: str | None) -> None:
     if python and not spec.place.has_programs:
         raise SpecError(
             f"{python} is a Python of this machine, and hosts of the lab {spec.place.name} have their own",
-            fix="leave python out, and install on the hosts what the script imports; or use another lab, such as netns",
+            fix="leave python out, and install on the hosts what the script imports; or use a lab whose hosts have the "
+            "programs of this machine",
         )
 
 

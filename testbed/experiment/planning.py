@@ -13,7 +13,6 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
-from testbed.execution.place import place_of
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.finding import settled
@@ -40,6 +39,8 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
     planned = Planned(source, only=only).trials
     spec = source.spec
     if spec.place.plays:  # it is opened at no cost
+        from testbed.execution.place import place_of  # imports pandas, which takes longer than most plans
+
         with closing(place_of(spec.place.open(Opening(spec.lab_options)), spec.place.limits)) as place:
             for trial in planned:
                 place.require(trial)

@@ -90,7 +90,7 @@ def typical(run: Run) -> list[Jobs]:
 
 def _submitted(job: Trial) -> tuple[float, float]:
     """Return when a job was submitted and started; last of all, if it never was."""
-    slot = _slot(job)
+    slot = slot_of(job)
     return (
         math.inf if slot.submitted_s is None else slot.submitted_s,
         math.inf if slot.started_s is None else slot.started_s,
@@ -109,20 +109,21 @@ def _end_s(jobs: Jobs) -> float:
     return max((end_s for job in jobs for _, _, end_s in _phases(job)), default=0.0)
 
 
-def _slot(job: Trial) -> Slot:
+def slot_of(job: Trial) -> Slot:
+    """Return a job's place beside the others of its trial."""
     assert job.slot is not None  # trials without jobs were left out
     return job.slot
 
 
 def _ran(job: Trial) -> tuple[float, float] | None:
     """Return when a job's first iteration began and its last ended (s); None where that is not known."""
-    begun_s, jct_s = _slot(job).begun_s, job.metrics.jct_s
+    begun_s, jct_s = slot_of(job).begun_s, job.metrics.jct_s
     return None if begun_s is None or jct_s is None else (begun_s, begun_s + jct_s)
 
 
 def _phases(job: Trial) -> Iterator[tuple[str, float, float]]:
     """Yield what a job did, from when until when (s), as far as it took any time; nothing of a job that never began."""
-    slot, ran = _slot(job), _ran(job)
+    slot, ran = slot_of(job), _ran(job)
     if slot.submitted_s is None or slot.started_s is None:
         return
     ready_s = slot.started_s if slot.queued_s is None else slot.submitted_s + slot.queued_s
@@ -136,7 +137,7 @@ def _phases(job: Trial) -> Iterator[tuple[str, float, float]]:
 def _table(jobs: Jobs) -> pd.DataFrame:
     """A row for each bar; ``row`` is that of its job in the figure."""
     rows = [
-        (job.label, job.repeat + 1, _slot(job).job, ", ".join(_slot(job).hosts), what, row, start_s, end_s)
+        (job.label, job.repeat + 1, slot_of(job).job, ", ".join(slot_of(job).hosts), what, row, start_s, end_s)
         for row, job in enumerate(jobs)
         for what, start_s, end_s in _phases(job)
     ]
@@ -166,7 +167,7 @@ def _figure(run: Run, jobs: Jobs, frame: pd.DataFrame, rows: tuple[int, int]) ->
         "xaxis": {"title": {"text": "time since the trial's beginning (s)"}, "range": [0, rounded(end_s or 1.0)]},
         "yaxis": {
             "tickvals": list(range(len(jobs))),
-            "ticktext": [plot.tick(_slot(job).job, "" if job.done else "FAILED") for job in jobs],
+            "ticktext": [plot.tick(slot_of(job).job, "" if job.done else "FAILED") for job in jobs],
             "range": [len(jobs) - 0.4, -0.6],
             "showgrid": False,
         },
@@ -176,11 +177,11 @@ def _figure(run: Run, jobs: Jobs, frame: pd.DataFrame, rows: tuple[int, int]) ->
 
 
 def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
-    slot = _slot(job)
+    slot = slot_of(job)
     waited_s = None if slot.queued_s is None else max(0.0, slot.queued_s - (slot.dark_s or 0.0))
     judged = job.numbers.get(JCT)
     doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
-    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
+    before, ran = [_ran(one) for one in jobs if slot_of(one).job in slot_of(job).after], _ran(job)
     ends_s = [one[1] for one in before if one is not None]
     return {
         "Job": words.name(job),

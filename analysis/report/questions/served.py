@@ -10,7 +10,7 @@ from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
 from testbed.analysis.report.question import Key, Panel, Question, column
-from testbed.analysis.report.questions.jobs import MOST_JOBS, MOST_PANELS, Jobs, typical
+from testbed.analysis.report.questions.jobs import MOST_JOBS, MOST_PANELS, Jobs, slot_of, typical
 
 WINDOWS = 200
 """Windows of time of a chart."""
@@ -49,22 +49,21 @@ def over_time(study: Study) -> Question | None:
 
 
 def _is_served(job: Trial) -> bool:
-    has_begun = job.slot is not None and job.slot.served_by and job.slot.begun_s is not None
+    slot = slot_of(job)
+    has_begun = slot.served_by and slot.begun_s is not None
     return bool(has_begun and job.done and job.samples is not None and job.metrics.wire_bytes and _rate_bps(job))
 
 
 def _rate_bps(job: Trial) -> float:
     """Rate of all NICs of its service, one way."""
-    hosts = job.slot.served_by if job.slot else ()
-    return sum(link.rate_bps for link in job.links if link.target in hosts)
+    return sum(link.rate_bps for link in job.links if link.target in slot_of(job).served_by)
 
 
 def _syncs(job: Trial) -> pd.DataFrame:
     """When each iteration's synchronisation began and ended (s from the trial's beginning)."""
     assert job.samples is not None  # those without were left out
-    assert job.slot is not None
     samples = metrics.rounds(job.samples)
-    origin = float(job.samples["start_s"].min()) - (job.slot.begun_s or 0.0)
+    origin = float(job.samples["start_s"].min()) - (slot_of(job).begun_s or 0.0)
     return samples.groupby("iteration").agg(begin_s=("ready_s", "max"), end_s=("sum_s", "max")) - origin
 
 

@@ -312,7 +312,7 @@ def test_an_image_that_prints_without_end_fills_neither_disk_nor_memory(
 
     def look_and_remove(self: Daemon, container: str) -> None:
         folder = Path(docker.removeprefix("unix://")).parent
-        logs.extend(path.stat().st_size for path in folder.rglob(f"{container}-json.log*"))
+        logs.extend(path.stat().st_size for path in (folder / "data/containers").rglob(f"{container}-json.log*"))
         self.api.timeout = 60  # a container that is not removed in 3 s would print on beside all other tests
         remove(self, container)
 

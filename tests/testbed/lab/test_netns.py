@@ -386,10 +386,15 @@ def test_a_process_that_the_kernels_list_of_children_missed_is_looked_up_again(
     sleeping = Program(("sleep", "600"), {}, str(tmp_path))
     lab.launch([Launch("h0", 0, "", str(tmp_path / "h0.log"), sleeping)])
     assert [lab._pids(), lab._pids(), len(lists)] == [{}, {}, 1]  # not again at once
-    lab._sought_s -= 1.5
-    assert lab._pids()["h0"] in lists[-1].values()
-    lab._sought_s -= 1.5
-    assert ([*lab._pids()], len(lists)) == (["h0"], 2)  # all are known
+
+    def looked_up() -> int | None:
+        lab._sought_s -= 1.5
+        return lab._pids().get("h0")
+
+    assert until(looked_up) in lists[-1].values()  # the kernel's own list may miss it for a moment
+    looks = len(lists)
+    assert looked_up()
+    assert len(lists) == looks  # all are known
     lab.kill()
 
 

@@ -48,7 +48,7 @@ def test_what_is_written_counts_and_optics_are_topoopts(tmp_path: Path) -> None:
         ("source: our shop, May 2026", "source: 7", "prices.yaml: source is 7\n  fix: write where"),
         ("10 Gbit/s: {nic", "10: {nic", "prices.yaml: ports: 10 has no unit\n  fix: write a rate with its unit"),
         ("10 Gbit/s: {nic", "fast: {nic", "prices.yaml: ports: 'fast' is not a rate"),
-        ("10 Gbit/s", "0.4 Tbit/s", "'Tbit/s' is not a unit of rate"),
+        ("10 Gbit/s", "0.4 Pbit/s", "'Pbit/s' is not a unit of rate"),
         ("10 Gbit/s", "400000 Mbit/s", "prices.yaml: ports.400 Gbit/s: this rate is given twice"),
         ("transceiver: 0}", "transciever: 0}", "unknown key 'transciever' (did you mean 'transceiver'?)"),
         (", transceiver: 0}", "}", "prices.yaml: ports.10 Gbit/s: transceiver missing"),

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
@@ -27,12 +27,31 @@ if TYPE_CHECKING:
 _theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
 _theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then
 _rows: WeakKeyDictionary[Any, Row] = WeakKeyDictionary()
+_callbacks: WeakSet[Callable[[Any], None]] = WeakSet()
+"""Functions that threads of C++ have still to call, or to let go."""
 _here = threading.local()
+LEAVE_S = 2.0
+"""How long (s) a process that ends waits for callbacks."""
 
 
 def is_chained() -> bool:
     """Whether this thread runs a callback that another thread gave."""
     return bool(getattr(_here, "chained", False))
+
+
+def call_back(future: Any, over: Callable[[Any], None]) -> None:
+    """Have a function called once a future is done."""
+    _callbacks.add(over)
+    future.add_done_callback(over)
+
+
+def end_callbacks() -> None:
+    """Wait until threads of C++ hold none of these functions. A thread that needs the interpreter when that has ended
+    aborts the process ("terminate called without an active exception"). A script that waits for its last collective
+    goes on before Gloo's thread has called back, and may end."""
+    end_s = time.monotonic() + LEAVE_S
+    while _callbacks and time.monotonic() < end_s:
+        time.sleep(0.001)
 
 
 def given(future: Any, row: Row | None) -> Any:

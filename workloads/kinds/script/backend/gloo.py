@@ -213,7 +213,7 @@ def _follow(watched: Watched, row: Row, given: Any) -> None:
 
     skip(over)
     with suppress(RuntimeError):  # sends and receives have none
-        _theirs_get_future(work).add_done_callback(over)
+        futures.call_back(_theirs_get_future(work), over)
 
 
 def _asked_in_cpp(row: Row, tensors: Sequence[torch.Tensor]) -> None:

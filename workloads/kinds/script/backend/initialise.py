@@ -330,6 +330,7 @@ def _leave(rank: Rank) -> None:
     if dist.is_initialized():
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
+    futures.end_callbacks()
     rank.rows.close(**rank.totals())
 
 

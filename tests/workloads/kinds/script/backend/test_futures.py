@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from testbed.execution import rank_lines
 from testbed.workloads.kinds.ranks import Call
+from testbed.workloads.kinds.script.backend import futures
 from tests.workloads.kinds.script.backend.ranks import Ranks, fork
 
 SCRIPT = Path(__file__).with_name("futures_of_hooks.py")
@@ -52,3 +55,25 @@ def test_what_powersgd_asks_for_when_others_end_is_told_apart(sums: list[list[Ca
     assert [call.chained for call in first] == chained
     assert all(call.waited_s is None for call in first)
     assert [call.chained or call.waited_s is not None for call in second] == chained
+
+
+def test_a_process_that_ends_waits_until_nothing_is_to_be_called_any_more() -> None:
+    future: torch.futures.Future[int] = torch.futures.Future()
+    called: list[int] = []
+    futures.call_back(future, lambda done: called.append(done.value()))
+    timer = threading.Timer(0.1, future.set_result, (7,))
+    timer.start()
+    futures.end_callbacks()
+    assert called == [7]
+    assert not futures._callbacks
+    timer.join()
+
+
+def test_a_callback_that_never_comes_keeps_no_process_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(futures, "LEAVE_S", 0.05)
+    future: torch.futures.Future[int] = torch.futures.Future()
+    futures.call_back(future, lambda _: None)
+    futures.end_callbacks()
+    assert futures._callbacks
+    future.set_result(0)
+    assert not futures._callbacks
