@@ -104,9 +104,7 @@ DEEPSPEED = _Launcher(
     counts=frozenset({"num_nodes"}),
     each=frozenset({"num_gpus", "num_accelerators"}),
     valued=frozenset(_OF_DEEPSPEED.split()),
-    flags=frozenset(
-        {"no_ssh", "no_ssh_check", "force_multi", "enable_each_rank_log", "bind_cores_to_rank", "q", "quiet"}
-    ),
+    flags=frozenset(_FLAGS_OF_DEEPSPEED.split()),
     added=("--local_rank=0",),
 )
 FABRIC = _Launcher(
