@@ -21,7 +21,7 @@ it. {same} of the {run} scripts that were run have the same losses in all arms.
 
 *Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
 `benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
-runs them; *not run* stands where it has not run yet. torchtitan is not among them: it has no way to train on CPUs.
+runs them. {left} more of its rows have not run yet.
 
 """
 ARMS = ("gloo", "ring", "bml", "switchml")
@@ -29,15 +29,16 @@ ARMS = ("gloo", "ring", "bml", "switchml")
 
 def page() -> str:
     rows = yaml.safe_load((FOLDER / "public_scripts.yaml").read_text())
-    run = sum("seen" in row for row in rows)
-    hosts = " or ".join(sorted({str(row.get("hosts", 4)) for row in rows}))
-    same = sum(all(row.get("seen", {}).get(arm) == "same" for arm in ARMS) for row in rows)
+    run = [row for row in rows if "seen" in row]
+    hosts = " or ".join(sorted({str(row.get("hosts", 4)) for row in run}))
+    same = sum(all(row["seen"].get(arm) == "same" for arm in ARMS) for row in run)
     heads = ("repository", "script", "needed", "backward passes", *ARMS)
-    return INTRODUCTION.format(hosts=hosts, same=same, run=run) + table(heads, map(_row, rows))
+    introduction = INTRODUCTION.format(hosts=hosts, same=same, run=len(run), left=len(rows) - len(run))
+    return introduction + table(heads, map(_row, run))
 
 
 def _row(row: Mapping[str, Any]) -> Sequence[str]:
-    seen = {arm: _short(outcome) for arm, outcome in row.get("seen", {}).items()}
+    seen = {arm: _short(outcome) for arm, outcome in row["seen"].items()}
     launched = " ".join(row["command"].split())
     plain = seen.pop("plain", "").removesuffix(" losses")
     each = (seen.get(arm, "not run") for arm in ARMS)

@@ -174,4 +174,4 @@ def test_a_public_script_that_was_run_has_an_outcome_in_each_arm() -> None:
             failed = seen.get("plain", "").startswith("failed")
             assert failed or set(seen) >= {*public_scripts.ARMS, *(() if "expected" in row else ("plain",))}, row
             assert re.fullmatch("[0-9a-f]{40}", row["commit"]), row["command"]
-    assert len(re.findall(r"^\| .*/", public_scripts.page(), re.M)) == len(rows)
+    assert len(re.findall(r"^\| .*/", public_scripts.page(), re.M)) == sum("seen" in row for row in rows)
