@@ -47,7 +47,7 @@ workload:
   model: resnet8
   dataset: digits
   batch: 4
-  iterations: 6
+  iterations: 12
   learning_rate: 0.05
   compute: {mode: paced, pace: {4: 0.15 s}}
 arms:
@@ -59,8 +59,8 @@ arms:
       - {name: apart, scheme: service, hosts: [h2, h3]}
       - {name: well, scheme: service, hosts: [h4, h5]}
     perturb:
-      - {kind: freeze, hosts: [frozen/h0], at: 0.5 s}
-      - {kind: down, links: [h2-s0], at: 0.5 s}
+      - {kind: freeze, hosts: [frozen/h0], at: 1 s}
+      - {kind: down, links: [h2-s0], at: 1 s}
 timeout: 4 s
 retries: 0
 quiet: 0 s
@@ -114,10 +114,10 @@ def test_all_jobs_fail_with_a_core_of_their_service(trained: dict[str, Outcome])
 
 
 def wrong(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """List a job's checks that failed for another reason than a busy machine. A kill that came late is such a
-    reason, and one that was not carried out is none."""
+    """List a job's checks that failed for another reason than a busy machine. A kill that came late is such a reason,
+    as is a burst that was measured badly. One that was not carried out is none."""
     failed = [check for check in job["fidelity"]["checks"] if not check["ok"] and not check["machine"]]
-    return [check for check in failed if check["name"] != "events" or check["value"] is None]
+    return [check for check in failed if check["name"] not in ("events", "link rate") or check["value"] is None]
 
 
 def test_tenants_that_are_frozen_or_cut_off_fail_alone_and_are_named(bench: Bench, tmp_path: Path) -> None:
@@ -130,8 +130,9 @@ def test_tenants_that_are_frozen_or_cut_off_fail_alone_and_are_named(bench: Benc
     assert not wrong(well)
     for job, host in ((frozen, "h0"), (apart, "h2")):
         assert job["status"] == "failed"
-        waits = rf"waits for (key \d+ from {host}|{host} to take what is theirs)"  # as the moment has it
-        assert re.search(waits, job["error"]), job["error"]
+        # A core waits for a key from it, or for it to take a value, or it waits for a core itself.
+        said = rf"waits for (key \d+ from {host}\b|{host} to take)|\b{host} made no progress .* waits for .*key \d+"
+        assert re.search(said, job["error"]), job["error"]
 
 
 def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(bench: Bench, tmp_path: Path) -> None:
