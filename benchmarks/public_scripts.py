@@ -52,7 +52,7 @@ ARMS = {
     "switchml": '{{topology: "star(hosts={hosts},ina=all)", scheme: switchml}}',
 }
 LARGEST_DIFFERENCE = 1e-4
-"""Of losses that count as the same."""
+"""Largest relative difference of losses that count as the same."""
 ALIKE, LOSSES, NO_LOSSES = "same", "losses", "no losses"
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -125,7 +125,7 @@ quiet: 0
 
 Row = dict[str, Any]
 Losses = Sequence[Sequence[float]]
-"""Those of each rank."""
+"""Losses of each rank, in the order of its backward passes."""
 
 
 def main() -> int:
@@ -183,10 +183,10 @@ def _write(row: Row) -> None:
 
 def layered(folder: Path, python: Path) -> Path:
     """Make an environment that has another one's packages, and the hook."""
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([python, "-P", "-m", "venv", "--without-pip", folder], check=True)
     below = "import sysconfig; print(sysconfig.get_path('purelib'))"
     other, own = (
-        subprocess.run([one, "-c", below], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run([one, "-P", "-c", below], check=True, capture_output=True, text=True).stdout.strip()
         for one in (python, folder / "bin" / "python")
     )
     (Path(own) / "losses_of_scripts.py").write_text(HOOK)

@@ -15,7 +15,7 @@ MOST_ASKED = 64
 
 
 def check(name: str, topology: Topology) -> None:
-    """Check kinds, names and order of nodes, both ends and the rate of each link, and paths of some hosts.
+    """Check kinds, names and order of nodes, both ends and the rate of each link, and that there is a router.
 
     Raises:
         TopologyError: a rule is broken; ``name`` says whose topology it is.

@@ -98,16 +98,17 @@ def notes(records: Records, first: str) -> list[str]:
     uncounted: dict[str, None] = {}
     p95 = []
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
-        ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
-        gst, own = (sum(repeats.is_valid(one, name) for one in _repeats(trials)) for name in (repeats.GST, GST_P95))
-        if own < gst and repeats.values(_repeats(trials), "gst_p95_s"):
+        first_arm, own_arm = _repeats(base), _repeats(trials)
+        ours, theirs = map(repeats.compared, (first_arm, own_arm))
+        gst, own = (sum(repeats.is_valid(one, name) for one in own_arm) for name in (repeats.GST, GST_P95))
+        if own < gst and repeats.values(own_arm, "gst_p95_s"):
             p95.append(f"{cell} ({own} of {gst})")
         if not ratios.did_alike(ours, theirs):
             mine, other = (ratios.work_text(ratios.works(one)) for one in (theirs, ours))
             unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
         elif ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
             told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
-        elif _speed_up(_repeats(base), _repeats(trials)) == MISSING:
+        elif _speed_up(first_arm, own_arm) == MISSING:
             if ours and theirs:
                 uncounted[" at ".join(filter(None, (cell.label, cell.where)))] = None
         elif _network(base) != _network(trials):

@@ -21,7 +21,7 @@ _LACKING = re.compile(
     r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
 )
 _RANK = re.compile(r"^\[rank\d+\]: ")
-"""What PyTorch writes before each line of a traceback."""
+"""Prefix that PyTorch gives each line of a traceback."""
 _OURS = re.compile(r"testbed\.[\w.]+: ")
 _INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.")
 """Parts of paths of files that are not the user's."""

@@ -90,7 +90,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         "parts of the gradient have fewer chunks than a server has NICs, so that some NICs may idle; give a smaller "
         "chunk": [one for one in firsts if not one.topology.panels and _has_few_chunks(one)],
     }  # fmt: skip
-    if said := firsts[0].spec.without_repeats:
+    if said := trials[0].spec.without_repeats:
         found[said] = firsts
     for trial in firsts:
         if size_bytes := _certified_from_bytes(trial):

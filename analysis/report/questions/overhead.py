@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import GST
@@ -26,7 +24,8 @@ def parts(study: Study) -> Question | None:
     if not groups:
         return None
     cells = [cell for group in groups for cell in group.cells]
-    frame = pd.DataFrame(plot.identity(cell, None, GST) | _parts(cell) for cell in cells)
+    times = [_parts(cell) for cell in cells]
+    frame = pd.DataFrame(plot.identity(cell, None, GST) | row for cell, row in zip(cells, times, strict=True))
 
     def figure(group: Group, start: int) -> plot.Figure:
         traces = [
@@ -46,7 +45,7 @@ def parts(study: Study) -> Question | None:
             plot.rows_figure(traces, group.cells, "of an iteration (s)", span, GST), "x", frame["iteration_s"].max()
         )
 
-    shares = [(_share(_parts(cell)), cell) for cell in cells]
+    shares = [(row["more_s"] / row["iteration_s"], cell) for cell, row in zip(cells, times, strict=True)]
     keys = (Key(what, shade) for _, what, shade in PARTS if what)
     return Question(
         "overhead",
@@ -66,7 +65,7 @@ def _is_known(cell: MeasuredCell) -> bool:
     return bool(cell.middle("iteration_median_s") and cell.middle("gst_median_s") and cell.middle("gst_ratio"))
 
 
-def _parts(cell: MeasuredCell) -> dict[str, Any]:
+def _parts(cell: MeasuredCell) -> dict[str, float]:
     iteration_s, gst_s, ratio = (
         cell.middle(name) or 0.0 for name in ("iteration_median_s", "gst_median_s", "gst_ratio")
     )
@@ -77,7 +76,3 @@ def _parts(cell: MeasuredCell) -> dict[str, Any]:
         "least_s": least_s,
         "more_s": gst_s - least_s,
     }
-
-
-def _share(row: dict[str, Any]) -> float:
-    return float(row["more_s"] / row["iteration_s"])

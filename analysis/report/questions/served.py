@@ -67,20 +67,19 @@ def _syncs(job: Trial) -> pd.DataFrame:
     return samples.groupby("iteration").agg(begin_s=("ready_s", "max"), end_s=("sum_s", "max")) - origin
 
 
-def _bytes_pushed(job: Trial) -> float:
+def _bytes_pushed(job: Trial, syncs: pd.DataFrame) -> float:
     """Bytes that its workers push in an iteration: as many come back."""
-    return (job.metrics.wire_bytes or 0.0) / 2 / max(1, len(_syncs(job)))
+    return (job.metrics.wire_bytes or 0.0) / 2 / max(1, len(syncs))
 
 
 def _table(jobs: Jobs) -> pd.DataFrame:
     """A row for each window of each job: the share that it got."""
-    end_s = max(float(_syncs(job)["end_s"].max()) for job in jobs)
-    edges = np.linspace(0.0, end_s, WINDOWS + 1)
+    each = [_syncs(job) for job in jobs]
+    edges = np.linspace(0.0, max(float(syncs["end_s"].max()) for syncs in each), WINDOWS + 1)
     tables = []
-    for job in jobs:
-        syncs = _syncs(job)
+    for job, syncs in zip(jobs, each, strict=True):
         pushed = np.interp(edges, syncs.to_numpy().ravel(), np.repeat(np.arange(len(syncs) + 1), 2)[1:-1])
-        share = 8 * _bytes_pushed(job) * np.diff(pushed) / (_rate_bps(job) * np.diff(edges))
+        share = 8 * _bytes_pushed(job, syncs) * np.diff(pushed) / (_rate_bps(job) * np.diff(edges))
         known = {"arm": job.label, "repeat": job.repeat + 1, "job": job.job}
         tables.append(pd.DataFrame({**known, "time_s": (edges[1:] + edges[:-1]) / 2, "share": share}))
     return pd.concat(tables, ignore_index=True)
@@ -110,10 +109,10 @@ def _figure(run: Run, jobs: Jobs, start: int) -> plot.Figure:
 
 def _row(job: Trial) -> dict[str, str]:
     syncs = _syncs(job)
-    took_s = float((syncs["end_s"] - syncs["begin_s"]).median())
+    took_s, pushed = float((syncs["end_s"] - syncs["begin_s"]).median()), _bytes_pushed(job, syncs)
     return {
         "Job": words.name(job),
-        "Pushed in an iteration": words.amount(_bytes_pushed(job)),
+        "Pushed in an iteration": words.amount(pushed),
         "GST": words.seconds(took_s),
-        "Share of the NICs while it synchronises": f"{8 * _bytes_pushed(job) / took_s / _rate_bps(job):.1%}",
+        "Share of the NICs while it synchronises": f"{8 * pushed / took_s / _rate_bps(job):.1%}",
     }

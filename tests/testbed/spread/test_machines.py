@@ -35,17 +35,9 @@ from ..capacity.made_up import known
 from ..conftest import PROFILE, Called
 from ..experiment.test_fit import SLOW
 from ..spec.test_bad_input import GOLDEN, check
+from . import test_spread
 
-SPEC = """\
-name: small
-links: {rate: [4 Gbit/s, 2 Gbit/s]}
-workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 20}
-arms:
-  - {label: PS, topology: star(hosts=3), scheme: ps}
-  - {label: ring, topology: star(hosts=3), scheme: ring}
-quiet: 0 s
-retries: 0
-"""
+SPEC = test_spread.SPEC.replace("lab: waiting\n", "")
 FITS = {**block.answer("netns"), "host": "left", "cores": 2.0, "cpu": "a processor", "kernel": "6.1", "error": None}
 
 

@@ -1,4 +1,4 @@
-"""What a forest says of its play in simulated time."""
+"""A forest counts its messages in simulated time without making them."""
 
 from __future__ import annotations
 
