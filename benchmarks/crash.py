@@ -535,7 +535,8 @@ def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -
         if not leftovers.wait_until_one_namespace(FREED_S):
             hit.problems.append("a network namespace is left")
         hit.freed_s = time.monotonic() - ended_s
-        hit.problems += [f"a temporary file is left: {path}" for path in (folder / "tmp").iterdir()]
+        left = [*(folder / "tmp").iterdir(), *leftovers.SHARED_MEMORY.iterdir()]
+        hit.problems += [f"a temporary file is left: {path}" for path in left]
         (disk / "filler").unlink(missing_ok=True)
         resume(hit, folder, out)
     hit.problems += leftovers.differences(before, leftovers.state())

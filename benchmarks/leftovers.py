@@ -21,14 +21,16 @@ from testbed.lab.netns.kernel_interface import kernel
 LIMIT = Path("/proc/sys/user/max_net_namespaces")
 PLENTY = 1000
 PRIVATE = ("--user", "--map-root-user", "--net", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+SHARED_MEMORY = Path("/dev/shm")
 RULES = (("nft", "list", "ruleset"), ("iptables-save",), ("ip6tables-save",))
 ROUTES = ("/proc/net/route", "/proc/net/ipv6_route", "/proc/net/fib_trie")
 CHANGES_BY_ITSELF = ("nf_conntrack_count", "/neigh/", "route/flush")
 
 
 def privately(arguments: Sequence[str]) -> int:
-    """Run this program again as PID 1 of private namespaces; its exit status."""
-    return subprocess.run(["unshare", *PRIVATE, sys.executable, *arguments], check=False).returncode
+    """Run this program again as PID 1 of private namespaces with an empty ``/dev/shm``; its exit status."""
+    own_memory = ["sh", "-c", f'mount -t tmpfs none {SHARED_MEMORY} && exec "$@"', "sh"]
+    return subprocess.run(["unshare", *PRIVATE, *own_memory, sys.executable, *arguments], check=False).returncode
 
 
 def state() -> dict[str, object]:
@@ -36,7 +38,6 @@ def state() -> dict[str, object]:
     found: dict[str, object] = {
         "mounts": Path("/proc/self/mountinfo").read_text(),
         "interfaces": sorted(name for _, name in socket.if_nameindex()),
-        "shared memory": sorted(entry.name for entry in Path("/dev/shm").iterdir()),
     }
     for name in ROUTES:
         with contextlib.suppress(OSError):  # a kernel without IPv6
