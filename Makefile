@@ -1,16 +1,22 @@
 # The two commands: `make demo` and `make test`. Both set up what is missing first.
-.PHONY: demo test check docs rehearse lock audit test-oldest test-torch
+.PHONY: demo test static pytest check docs rehearse lock audit test-oldest test-torch
 
 demo:
 	@./setup.sh run
 	@.venv/bin/testbed doctor --capacity --once
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
-# Static checks keep one core busy, and so does the documentation. Tests wait for half of their time, for timeouts mostly,
-# so two cores carry four at once.
+# Tests wait for a part of their time, for timeouts mostly, so two cores carry four at once, and static checks and the
+# documentation beside them. What those say comes when they end.
 test:
 	@./setup.sh test
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync check docs
+	@$(MAKE) --no-print-directory --jobs=3 static pytest
+
+static:
+	@$(MAKE) --no-print-directory --output-sync check docs
+
+pytest:
+	@./setup.sh test
 	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
