@@ -204,8 +204,14 @@ def plays_as_the_engine(
     return count
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
-@pytest.mark.parametrize(("scheme", "network"), SUITE)
+@pytest.mark.parametrize(
+    ("scheme", "network", "buckets"),  # one bucket or several for every other forest, and both where networks add
+    [
+        (*case, buckets)
+        for number, case in enumerate(SUITE)
+        for buckets in ((1, 3) if "ina" in case[1] else ((1, 3)[number % 2],))
+    ],
+)
 def test_order_is_that_of_the_engine(
     topology: Build, monkeypatch: pytest.MonkeyPatch, scheme: str, network: str, buckets: int
 ) -> None:
