@@ -63,7 +63,8 @@ def fix(lines: Sequence[str], python: str) -> str | None:
                 return f"{hiding} hides the module {name}: give it another name"
     if missing := _MISSING.match(raised(lines)[0]):
         name = missing[1]
-        return f"{python} has no module {name}: {python} -m pip install {name}, or put your own {name}.py beside the script"
+        mended = f"{python} -m pip install {name}, or put your own {name}.py beside the script"
+        return f"{python} has no module {name}: {mended}"
     return None
 
 
