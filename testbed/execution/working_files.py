@@ -26,8 +26,7 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     homes = {process: nodes[node].name for process, node in trial.homes.items()}
     program = trial.spec.workload.program
     python = (program and program.python) or sys.executable
-    work, logs = path / WORK / trial.id, path / "logs" / trial.id
-    files = Files(work=work, logs=logs, homes=homes, role=trial.role, python=python)
+    files = Files(path / WORK / trial.id, path / "logs" / trial.id, homes, role=trial.role, python=python)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):
             with suppress(FileExistsError):
