@@ -92,7 +92,8 @@ def bind(
         error: an argument is unknown, missing or of another type.
     """
     known = {parameter.name: parameter for parameter in parameters}
-    usage = f"{name}({','.join(map(str, parameters))})" if parameters else name
+    written = (str(one) if one.required or one.default is not None else f"[{one.name}=...]" for one in parameters)
+    usage = f"{name}({','.join(written)})" if parameters else name  # None cannot be written
     for key in arguments:
         if key not in known:
             raise error(f"{name} has no parameter {key!r}{did_you_mean(key, known)}", fix=f"write it as {usage}")

@@ -72,9 +72,8 @@ def _that(numbers: Sequence[str]) -> str:
     return "that number" if len(numbers) == 1 else "those numbers"
 
 
-def counts(run: Run) -> str:
-    """Say how many trials there are of which verdict, how many were measured again, and how many of those planned are
-    missing."""
+def verdicts(run: Run) -> str:
+    """Say how many trials have which verdict: ``3 VALID, 2 VALID in some numbers, 1 failed``."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
     wrong = [trial for trial in run.finished if not trial.valid]
@@ -84,9 +83,14 @@ def counts(run: Run) -> str:
         *((sum(trial.verdict == word for trial in useless), word) for word in VERDICTS),
         (failed, "failed"),
     )
-    parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n]
+    return ", ".join([f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n])
+
+
+def counts(run: Run) -> str:
+    """Say how many trials there are of which verdict, how many were measured again, and how many of those planned are
+    missing."""
     plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run), *_promise(run)])
+    return " ".join([f"{len(run.trials)} {plural}: {verdicts(run)}.", *_again(run), *missing(run), *_promise(run)])
 
 
 def _again(run: Run) -> list[str]:

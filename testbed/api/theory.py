@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.analysis.papers import TABLES
+from testbed.analysis.papers import PAPERS, TABLES
+from testbed.analysis.papers.claim import Paper
 from testbed.analysis.papers.table import Table
 from testbed.base.errors import UsageError
 from testbed.topologies.parameters import did_you_mean
@@ -19,11 +20,16 @@ def tables(claim: str | None = None) -> dict[str, Table]:
     Raises:
         UsageError: there is none of that name.
     """
-    chosen = [name for name in TABLES if claim is None or name == claim or name.startswith(f"{claim}.")]
+    chosen = [name for name in TABLES if claim is None or claim in (name, *_paper(name).names)]
     if not chosen:
-        papers = dict.fromkeys(name.partition(".")[0] for name in TABLES)
+        papers = dict.fromkeys(_paper(name).name for name in TABLES)
         raise UsageError(
             f"there is no claim {claim!r}{did_you_mean(claim or '', [*papers, *TABLES])}",
             fix=f"name a paper ({', '.join(papers)}) or one of {', '.join(TABLES)}",
         )
     return {name: TABLES[name]() for name in chosen}
+
+
+def _paper(table: str) -> Paper:
+    first = table.partition(".")[0]
+    return next(paper for paper in PAPERS.values() if first in paper.names)

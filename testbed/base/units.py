@@ -96,9 +96,7 @@ def share(value: object) -> float:
     """
     match = _SHARE.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
-        raise SpecError(
-            f"{'an empty value' if value is None else _shown(value)} is not a share", fix="write it as 10 % or 0.1"
-        )
+        raise SpecError(f"{value_text(value)} is not a share", fix="write it as 10 % or 0.1")
     number = float(match[1]) / (100 if match[2] else 1)
     if not 0 <= number <= 1:
         raise SpecError(f"{value!r} is not a share of a whole", fix="give 0 % to 100 %, or 0 to 1")
@@ -140,6 +138,12 @@ def truth_text(value: bool) -> str:
     return "true (as yes and on are in YAML)" if value else "false (as no and off are in YAML)"
 
 
+def value_text(value: object) -> str:
+    """Write a value of YAML in an error, cut where it is long."""
+    text = truth_text(value) if isinstance(value, bool) else "an empty value" if value is None else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
 def _positive(value: object, unit: Unit) -> float:
     number = _read(value, unit)
     if number <= 0:
@@ -150,10 +154,10 @@ def _positive(value: object, unit: Unit) -> float:
 def _read(value: object, unit: Unit) -> float:
     fix = f"write {unit.noun} with its unit ({', '.join(unit.factors)}), such as {unit.example}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SpecError(f"{'an empty value' if value is None else _shown(value)} is not {unit.noun}", fix=fix)
+        raise SpecError(f"{value_text(value)} is not {unit.noun}", fix=fix)
     match = _QUANTITY.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if not match:
-        raise SpecError(f"{_shown(value)} is not {unit.noun}", fix=fix)
+        raise SpecError(f"{value_text(value)} is not {unit.noun}", fix=fix)
     if match[2] is None:
         raise SpecError(f"{value!r} has no unit", fix=fix)
     if match[2] not in unit.factors:
@@ -162,8 +166,3 @@ def _read(value: object, unit: Unit) -> float:
     if not math.isfinite(number):
         raise SpecError(f"{value!r} is not a finite number", fix=fix)
     return number
-
-
-def _shown(value: object) -> str:
-    text = truth_text(value) if isinstance(value, bool) else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

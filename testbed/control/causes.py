@@ -16,6 +16,7 @@ _NO_GPU = re.compile(
     r"(?:no|No) CUDA-capable device|Attempting to deserialize object on a CUDA device"
 )
 _NO_PACKAGE = re.compile(r"No module named '(\w+)\.[\w.]+'; '\1' is not a package")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _LACKING = re.compile(
     r"(?:partially initialized )?module '(\w+)' has no attribute|"
     r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
@@ -46,8 +47,9 @@ def raised(lines: Sequence[str]) -> tuple[str, str | None]:
     return after[said][ours.end() if ours else 0 :], named.removeprefix("fix: ") or None
 
 
-def fix(lines: Sequence[str]) -> str | None:
-    """Say what to change after the failure that the last lines of a log tell of; None if they tell of no known one."""
+def fix(lines: Sequence[str], python: str) -> str | None:
+    """Say what to change after the failure that the last lines of a log tell of; None if they tell of no known one.
+    ``python`` is the Python that failed."""
     frames = [one for one in _frames(lines) if not any(part in one.file for part in _INSTALLED)]
     for line in reversed(lines):
         if _NO_GPU.search(line) and frames:
@@ -59,6 +61,10 @@ def fix(lines: Sequence[str]) -> str | None:
             folders = dict.fromkeys(Path(one.file).parent for one in frames)
             if hiding := next((path for one in folders if (path := one / f"{name}.py").is_file()), None):
                 return f"{hiding} hides the module {name}: give it another name"
+    if missing := _MISSING.match(raised(lines)[0]):
+        name = missing[1]
+        mended = f"{python} -m pip install {name}, or put your own {name}.py beside the script"
+        return f"{python} has no module {name}: {mended}"
     return None
 
 

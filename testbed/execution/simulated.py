@@ -135,14 +135,14 @@ def _require_job(job: Job) -> None:
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
             fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
         )
+    if job.work.is_trained:
+        raise SpecError(
+            f"nothing is trained in the lab {lab}", fix=f"play a profile (kind: profile) of the model, or {LABS}"
+        )
     if not job.knows_pace:
         raise SpecError(
             f"compute: real in the lab {lab}: nothing is computed here",
             fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
-        )
-    if job.work.is_trained:
-        raise SpecError(
-            f"nothing is trained in the lab {lab}", fix=f"play a profile (kind: profile) of the model, or {LABS}"
         )
     for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
         if value not in most:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +24,9 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     path = run_dir.resolve()
     nodes = trial.topology.nodes
     homes = {process: nodes[node].name for process, node in trial.homes.items()}
-    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes, role=trial.role)
+    program = trial.spec.workload.program
+    python = (program and program.python) or sys.executable
+    files = Files(path / WORK / trial.id, path / "logs" / trial.id, homes, role=trial.role, python=python)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):
             with suppress(FileExistsError):
@@ -34,7 +37,7 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
         with suppress(FileNotFoundError), opened_folder("outputs", run) as folder:  # of an earlier attempt
             remove(trial.id, folder)
         files.make(trial.topology)
-        if trial.spec.workload.program:
+        if program:
             files.shared.mkdir(0o700)
     try:
         yield files

@@ -13,7 +13,7 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, keys_of, limit_text, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
-from testbed.base.units import truth_text
+from testbed.base.units import truth_text, value_text
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import Spec
 from testbed.spec.ranges import is_range
@@ -119,13 +119,13 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         return "missing", f"add it, such as {path[-1]}: {schema.example(path)}"
     if kind == "literal_error":
         allowed = _words(schema.field(path))
-        told = truth_text(value) if isinstance(value, bool) else repr(value)
+        told = value_text(value)
         return f"{told} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
     if kind in _LIMITS:
         (sign, key), word = _LIMITS[kind], None if isinstance(value, str) else _word_at(path, texts)
-        told = word if word and not is_range(word) else _short(value)
+        told = word if word and not is_range(word) else value_text(value)
         return f"{told} is impossible", f"give {sign} {limit_text(context[key], schema.field(path))}"
     if kind == "too_long":
         return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
@@ -146,7 +146,7 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         if _is_set(whole, texts):  # a shell takes quotes away
             return f"{meaning} is not text", f'quote it: --set "{".".join(map(str, whole))}={quoted}"'
         return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"
-    problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
+    problem = "empty text" if kind == "string_too_short" else f"{value_text(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
 
 
@@ -292,10 +292,3 @@ def _words(field: Any) -> list[str]:
     """Words of which a field's value is one."""
     kinds = [field.annotation, *get_args(field.annotation)]
     return [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-
-
-def _short(value: object) -> str:
-    if isinstance(value, bool):
-        return truth_text(value)
-    text = "an empty value" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field
 
 from testbed.base.groups import listed, refuse, tag, tagged
+from testbed.base.units import value_text
 from testbed.perturb.kinds.base import MOST, Perturbation
 from testbed.perturb.registry import PERTURBATIONS
 
@@ -39,6 +40,8 @@ def named(value: object) -> object:
     """Replace a name by its group."""
     if isinstance(value, dict) and "kind" not in value:
         raise refuse("a group without a kind", f"add kind, one of: {', '.join(PERTURBATIONS)}")
+    if value is None or isinstance(value, bool):
+        raise refuse(f"{value_text(value)} is no perturbation", "leave perturb out, or take a named one, such as C1")
     if not isinstance(value, str):
         return value
     if value not in NAMED:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import one_line, refuse
+from testbed.base.units import value_text
 from testbed.topologies import build as topologies
 from testbed.topologies.call import parse
 from testbed.workloads.sync import schemes
@@ -21,7 +22,7 @@ LONGEST_JOB = 30
 
 def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
     if not isinstance(value, str):
-        raise refuse(f"{value!r} is not text", f"write it as {example}")
+        raise refuse(f"{value_text(value)} is not text", f"write it as {example}")
     try:
         return one_line(str(parse(value, example, parameters)))  # it is an arm's label where none is given
     except SpecError as error:

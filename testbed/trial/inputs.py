@@ -208,9 +208,9 @@ def check_unchanged(trial: Trial) -> None:
     } - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}
     if told := differing(planned, now):
-        raise ChangedError(
-            f"{told} since the run began", fix="put it back and go on with --resume, or run into a new directory"
-        )
+        which = "; workload.inputs says which files count" if trial.spec.workload.program else ""
+        fix = f"undo that and go on with --resume, or run into a new directory{which}"
+        raise ChangedError(f"{told} since the run began", fix=fix)
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ GOLDEN = {
     "bcube(n=3,kk=2)": ("bcube has no parameter 'kk' (did you mean 'k'?)", BCUBE),
     "fat_tree(pods=4)": (
         "fat_tree has no parameter 'pods'",
-        "write it as fat_tree(k=...,routing=two_level,oversubscription=1,hosts=None)",
+        "write it as fat_tree(k=...,routing=two_level,oversubscription=1,[hosts=...])",
     ),
     "bcube(n=three,k=2)": ("bcube: n is three", "give n an integer"),
     "bcube(n=3.5,k=2)": ("bcube: n is 3.5", "give n an integer"),

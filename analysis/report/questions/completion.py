@@ -325,7 +325,8 @@ def speed_up(study: Study) -> Question | None:
 
 def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[str, str], ...]:
     """A row for each of several settings, unless these or the arms are many."""
-    labels, settings = ({cell.label: 0 for cell in compared}, {words.setting(cell): 0 for cell in compared})
+    labels, told = ({cell.label: 0 for cell in compared}, {words.setting(cell) for cell in compared})
+    settings = [each for each in dict.fromkeys(map(words.setting, study.cells)) if each in told]
     if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
         return ()
     texts = {

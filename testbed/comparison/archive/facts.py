@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from testbed.analysis.comparing.compare import least_repeats
-from testbed.analysis.comparing.measured import FAILED, METRICS
+from testbed.analysis.comparing.measured import METRICS
 from testbed.analysis.recorded import Run
+from testbed.analysis.report.words import verdicts
 from testbed.comparison.archive.named_files import SPEC, Records
 
 
@@ -38,11 +37,10 @@ class Facts:
 
     @property
     def trials_text(self) -> str:
-        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``; trials that failed are counted, too."""
+        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too."""
         planned = self.done if self.run.planned is None else self.run.planned
-        counts = sorted(Counter(map(_verdict, self.records.values())).items(), reverse=True)  # VALID first
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts)
-        return f"{self.done} of {planned} trials are finished{f': {told}' if told else ''}"
+        told = f": {verdicts(self.run)}" if self.records else ""
+        return f"{self.done} of {planned} trials are finished{told}"
 
     @property
     def is_whole(self) -> bool:
@@ -79,10 +77,6 @@ class Facts:
 def spec_name(experiment: str) -> str:
     """The spec's file in the archive, of an experiment's name."""
     return f"{SPEC}/{experiment}.yaml"
-
-
-def _verdict(record: Mapping[str, Any]) -> str:
-    return FAILED if record["status"] != "done" else str((record.get("fidelity") or {}).get("verdict"))
 
 
 def _seconds(value: object) -> float:

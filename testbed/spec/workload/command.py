@@ -41,7 +41,7 @@ def words(value: object) -> object:
         found = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:  # a quotation that does not end
         raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
-    if found in ([], [""]):
+    if found in (None, [], [""]):
         raise refuse("an empty command", "write it as python train.py --epochs 2")
     return found
 

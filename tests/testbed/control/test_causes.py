@@ -40,23 +40,34 @@ def test_a_script_that_wants_a_gpu_is_told_its_line(said: str) -> None:
         "    torch._C._cuda_setDevice(device)",
         said,
     ]
-    assert causes.fix(lines) == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
+    assert (
+        causes.fix(lines, "python")
+        == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
+    )
 
 
 def test_a_file_that_hides_a_module_is_named(tmp_path: Path) -> None:
     lines = log(tmp_path, "import random\nrandom.choice([1])\n", random="import numpy.random\n")
-    assert causes.fix(lines) == f"{tmp_path / 'random.py'} hides the module random: give it another name"
+    assert causes.fix(lines, "python") == f"{tmp_path / 'random.py'} hides the module random: give it another name"
 
 
 def test_a_file_in_place_of_a_package_is_named(tmp_path: Path) -> None:
     lines = log(tmp_path, "import cuda.bindings\n", cuda="")
-    assert causes.fix(lines) == f"{tmp_path / 'cuda.py'} hides the module cuda: give it another name"
+    assert causes.fix(lines, "python") == f"{tmp_path / 'cuda.py'} hides the module cuda: give it another name"
+
+
+def test_a_missing_module_is_named_with_the_python_that_lacks_it(tmp_path: Path) -> None:
+    lines = log(tmp_path, "import no_such_module.part\n")
+    assert causes.fix(lines, "/venv/bin/python") == (
+        "/venv/bin/python has no module no_such_module: /venv/bin/python -m pip install no_such_module, "
+        "or put your own no_such_module.py beside the script"
+    )
 
 
 def test_other_failures_lead_nowhere(tmp_path: Path) -> None:
-    assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper="")) is None
-    assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n")) is None
-    assert causes.fix([]) is None
+    assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper=""), "python") is None
+    assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n"), "python") is None
+    assert causes.fix([], "python") is None
 
 
 def test_the_exception_of_the_last_traceback_is_told(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_a_number_has_the_worst_error_that_is_known_of_its_scheme(
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (["workload={model: lenet5, dataset: digits, batch: 32, iterations: 3}"], "nothing is computed here"),
+        (["workload={model: lenet5, dataset: digits, batch: 32, iterations: 3}"], "nothing is trained"),
         (["workload={model: lenet5, dataset: digits, batch: 32, iterations: 3, compute: none}"], "nothing is trained"),
         (
             ["workload={kind: command, command: sleep 1, inputs: []}", "arms=[{topology: star(hosts=4)}]"],

@@ -219,7 +219,8 @@ def test_a_script_must_stay_as_it_is_while_the_run_goes_on(folder: Path) -> None
     assert error.value.problem == (
         "train.py was changed, model/net.py was removed, more.py was added since the run began"
     )
-    assert error.value.fix == "put it back and go on with --resume, or run into a new directory"
+    fix = "undo that and go on with --resume, or run into a new directory; workload.inputs says which files count"
+    assert error.value.fix == fix
 
 
 def test_a_trial_whose_script_was_changed_is_none(

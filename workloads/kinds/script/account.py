@@ -84,7 +84,7 @@ def _summed(rows: RankRows, world: int, *, by_gloo: bool) -> int:
 def _samples(plan: Forest, ranks: Sequence[RankRows], each: Sequence[Sequence[Round]]) -> pd.DataFrame:
     """Make a row for each iteration of each rank. Without marks, an iteration ends when the rank has its last sum. The
     first iteration begins at the same moment on all ranks; a rank may have had its gradient before."""
-    ends_s = [_ends(rows.marks_s, _sums_s(own)) for rows, own in zip(ranks, each, strict=True)]
+    ends_s = [_ends(rows.marks_s, own) for rows, own in zip(ranks, each, strict=True)]
     first_s = begins_s(ranks, each, ends_s)
     tables = [_of_rank(plan, *own, first_s) for own in zip(ranks, each, ends_s, strict=True)]
     return pd.concat(tables, ignore_index=True).sort_values(["rank", "iteration"], ignore_index=True)
@@ -108,7 +108,7 @@ def _of_rank(
             "iteration": range(len(each)),
             "start_s": [first_s, *ends_s[:-1]],
             "ready_s": [max(call.asked_s for call in one) for one in each],
-            "sum_s": _sums_s(each),
+            "sum_s": [min(one) for one in zip(_sums_s(each), ends_s, strict=True)],
             "end_s": ends_s,
             "loss": _losses(rows, ends_s),
             "overrun_s": _overruns(rows, ends_s),
@@ -121,13 +121,19 @@ def _of_rank(
     )
 
 
-def _ends(marks_s: Sequence[float], sums_s: Sequence[float]) -> list[float]:
-    """Return when each iteration ends: at the first mark after its last sum, or at that sum."""
-    found = []
-    for sum_s in sums_s:
-        at = bisect_left(marks_s, sum_s)
-        found.append(marks_s[at] if at < len(marks_s) else sum_s)
-    return found
+def _ends(marks_s: Sequence[float], each: Sequence[Round]) -> list[float]:
+    """Return when each iteration ends: at the first mark after its last sum, or at that sum.
+
+    Gloo's thread may note a sum only after the script, which has it, has called ``mark()``. So two iterations that
+    would end at the same mark end at marks of their own, unless the first one's was before its sum was asked for.
+    """
+    found: list[float] = []
+    before = len(marks_s) + len(each)
+    for one, sum_s in zip(reversed(each), reversed(_sums_s(each)), strict=True):
+        asked = bisect_left(marks_s, max(call.asked_s for call in one))
+        before = max(asked, min(bisect_left(marks_s, sum_s), before - 1))
+        found.append(marks_s[before] if before < len(marks_s) else sum_s)
+    return found[::-1]
 
 
 def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, list[Call]]:

@@ -13,6 +13,7 @@ from testbed.base.python import PACKAGE
 
 PLAYBOOKS = PACKAGE.parent / "playbooks"
 INSTALL = install("baremetal")
+NEEDED_BY = "an inventory, as for the lab baremetal and --on ssh://, needs"
 
 
 def program(name: str) -> str:
@@ -23,7 +24,7 @@ def program(name: str) -> str:
     """
     path = Path(sys.executable).parent / name
     if not path.exists():
-        raise MissingToolError(f"the lab baremetal needs {name}, which is not installed", fix=INSTALL)
+        raise MissingToolError(f"{NEEDED_BY} {name}, which is not installed", fix=INSTALL)
     return str(path)
 
 
@@ -34,10 +35,8 @@ def check_installed() -> None:
     """
     program("ansible-playbook")
     if importlib.util.find_spec("ansible_runner") is None:
-        raise MissingToolError("the lab baremetal needs ansible-runner, which is not installed", fix=INSTALL)
+        raise MissingToolError(f"{NEEDED_BY} ansible-runner, which is not installed", fix=INSTALL)
     if shutil.which("ssh") is None:
-        raise MissingToolError(
-            "the lab baremetal needs ssh, which is not installed", fix="apt-get install openssh-client"
-        )
+        raise MissingToolError(f"{NEEDED_BY} ssh, which is not installed", fix="apt-get install openssh-client")
     if not PLAYBOOKS.is_dir():
         raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")

@@ -54,6 +54,16 @@ def test_an_iteration_ends_at_the_mark() -> None:
     assert list(samples["start_s"][:2]) == [0.5, 1.5]
 
 
+def test_a_sum_that_is_noted_after_the_mark_belongs_before_it() -> None:
+    calls = [call(i, 700, 1.0 + i, took_s=0.55 if i == 1 else 0.1) for i in range(3)]  # Gloo's thread was late once
+    logged = [Logged(1.3 + i, {"loss": 3.0 - i}) for i in range(3)]
+    samples = found(ranks(calls, logged=logged, marks_s=(1.5, 2.5, 3.5))).samples
+    assert samples is not None
+    assert list(samples["end_s"][:3]) == [1.5, 2.5, 3.5]
+    assert list(samples["sum_s"][:3]) == [1.1, 2.5, 3.1]
+    assert list(samples["loss"][:3]) == [3.0, 2.0, 1.0]
+
+
 def test_what_the_script_waits_for_is_exposed_and_the_rest_is_hidden() -> None:
     calls = [call(i, 700, 1.0 + i, took_s=0.4, waited_s=0.1) for i in range(3)]
     assert found(ranks(calls), warmup=1).metrics == pytest.approx(
