@@ -11,23 +11,21 @@ takes it less than a minute, with ``--all`` all.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
-stands the error of a model in which bytes queue in the network (``Queues``).
+stands the error of the network with queues (:class:`testbed.workloads.play.queues.Queues`).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import heapq
 import json
-import math
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +49,7 @@ from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Network, Player
+from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.simgrid import SimGrid
 from testbed.workloads.play.synchronisation import Synchronisation
 from testbed.workloads.sync.chunks import whole
@@ -99,7 +98,6 @@ arms:
 {arms}
 """
 ALIKE, SETTLED = 1.01, 3
-SEGMENT_BYTES = 2**14
 
 
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
@@ -189,86 +187,6 @@ def emulate(run: Path) -> None:
     source = read(SPEC.format(arms="\n".join(arms)), "simulator-errors", Path())
     with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
-
-
-class Queues:
-    """A network whose links send one segment after the other. A host gives its connections turns, and later links
-    send what comes first. Nothing slows a sender down that a later link makes wait, as where queues are long."""
-
-    def __init__(self, rate_bps: NDArray[np.float64]) -> None:
-        self._rate_bps, self._carried_bits = rate_bps.tolist(), np.zeros(len(rate_bps))
-        self._paths: list[Sequence[int]] = []
-        self._unsent: list[deque[tuple[float, bool]]] = []
-        """By connection, sizes of segments, and whether each ends a message."""
-        self._turns: list[deque[int]] = [deque() for _ in rate_bps]
-        self._waiting: list[deque[_Segment]] = [deque() for _ in rate_bps]
-        self._sending: list[tuple[float, int, _Segment]] = []
-        """Ends of the segments that links send now, with the link."""
-        self._busy: set[int] = set()
-        self._left = 0
-        self.now_s = 0.0
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._left
-
-    def connect(self, path: Sequence[int]) -> int:
-        self._paths.append(path)
-        self._unsent.append(deque())
-        return len(self._paths) - 1
-
-    def send(self, connection: int, count_bytes: float) -> None:
-        count = max(1, math.ceil(count_bytes / SEGMENT_BYTES))
-        link = self._paths[connection][0]
-        if not self._unsent[connection]:
-            self._turns[link].append(connection)
-        self._unsent[connection] += [(8 * count_bytes / count, place == count - 1) for place in range(count)]
-        self._left += 1
-        self._go_on(link)
-
-    def set_rate(self, link: int, rate_bps: float) -> None:
-        self._rate_bps[link] = rate_bps
-
-    def advance(self, until_s: float = math.inf) -> list[int]:
-        ended: list[int] = []
-        while self._sending and self._sending[0][0] <= (self.now_s if ended else until_s):
-            self.now_s, link, (connection, bits, is_last, hop) = heapq.heappop(self._sending)
-            self._carried_bits[link] += bits
-            path = self._paths[connection]
-            if hop + 1 < len(path):
-                self._waiting[path[hop + 1]].append(_Segment(connection, bits, is_last, hop + 1))
-                self._go_on(path[hop + 1])
-            elif is_last:
-                ended.append(connection)
-            self._busy.remove(link)
-            self._go_on(link)
-        self._left -= len(ended)
-        if not ended and math.isfinite(until_s):
-            self.now_s = max(self.now_s, until_s)
-        return sorted(ended)
-
-    def carried_bytes(self) -> NDArray[np.float64]:
-        return self._carried_bits / 8
-
-    def _go_on(self, link: int) -> None:
-        if link in self._busy or not (self._waiting[link] or self._turns[link]):
-            return
-        if self._waiting[link]:
-            segment = self._waiting[link].popleft()
-        else:
-            connection = self._turns[link].popleft()
-            segment = _Segment(connection, *self._unsent[connection].popleft(), 0)
-            if self._unsent[connection]:
-                self._turns[link].append(connection)
-        self._busy.add(link)
-        heapq.heappush(self._sending, (self.now_s + segment.bits / self._rate_bps[link], link, segment))
-
-
-class _Segment(NamedTuple):
-    connection: int
-    bits: float
-    is_last: bool
-    hop: int
 
 
 def errors(runs: Sequence[Path]) -> None:

@@ -43,7 +43,8 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
-from testbed.workloads.play.fluid import Fluid, library
+from testbed.workloads.play.compiled import library
+from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Network, Player, RateChange
 
 DIGITS = 12
