@@ -146,8 +146,8 @@ ourselves() {
     "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.sync._mover") is None)' ||
         say "workloads/sync/mover.c was not compiled; the engine in Python does the same, with more processor time" \
             "  fix: sudo apt-get install gcc libc6-dev, then rm $venv/.testbed-* and set up again"
-    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.play._fluid") is None)' ||
-        say "workloads/play/fluid.c was not compiled; nothing can be simulated (the same fix)"
+    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.play._play") is None)' ||
+        say "workloads/play/fluid.c and queues.c were not compiled; nothing can be simulated (the same fix)"
 }
 
 # The least version of each package that a run needs, and of those that the suite does.

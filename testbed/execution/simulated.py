@@ -1,7 +1,7 @@
 """The place that plays trials in simulated time (:mod:`testbed.workloads.play`).
 
 Kinds say what moves (:class:`testbed.workloads.kinds.parts.Simulation`). Workers compute exactly for their pace, links
-share their rates at once, and what a trial's schedule changes of links is changed on time. Iterations that begin alike
+send what comes first, and what a trial's schedule changes of links is changed on time. Iterations that begin alike
 and that no change disturbs are played once.
 """
 
@@ -43,8 +43,9 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
-from testbed.workloads.play.fluid import Fluid, library
+from testbed.workloads.play.compiled import library
 from testbed.workloads.play.player import Network, Player, RateChange
+from testbed.workloads.play.queues import Queues
 
 DIGITS = 12
 """Digits after the point (s) to which beginnings must be the same in iterations that are played once."""
@@ -68,7 +69,7 @@ class Simulator:
         MissingToolError: there is no compiled solver.
     """
 
-    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Fluid) -> None:
+    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Queues) -> None:
         self.limits, self._engine = limits, engine
         library()
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERSION 1       /* fluid.py takes no other one */
+#define VERSION 2       /* compiled.py takes no other one */
 #define EQUAL 1e-9      /* shares, and ends of messages, that differ by less (relative) are the same */
 #define ULPS 1e-15      /* of now: a step of time that rounding would swallow */
 #define NO_MEMORY (-1)
@@ -26,7 +26,7 @@ struct connection {
 struct fluid {
     int64_t links, connections, room, busy;
     struct connection *connection;
-    int32_t *active;
+    int32_t *active, *ended;
     double now_s, *rate_bps, *carried_bits;
     bool changed;
     double *free_bps;   /* by link, while shares are computed */
@@ -43,7 +43,7 @@ void fluid_free(struct fluid *f) {
         free(f->connection[i].path);
         free(f->connection[i].sizes);
     }
-    free(f->connection); free(f->active); free(f->rate_bps); free(f->carried_bits); free(f->free_bps);
+    free(f->connection); free(f->active); free(f->ended); free(f->rate_bps); free(f->carried_bits); free(f->free_bps);
     free(f->sharing); free(f->from); free(f->members); free(f->used); free(f);
 }
 
@@ -77,6 +77,10 @@ int64_t fluid_connect(struct fluid *f, const int32_t *path, int64_t hops) {
         if (!active)
             return NO_MEMORY;
         f->active = active;
+        int32_t *ended = realloc(f->ended, (size_t)room * sizeof *ended);
+        if (!ended)
+            return NO_MEMORY;
+        f->ended = ended;
         f->room = room;
     }
     int32_t *own = malloc((size_t)hops * sizeof *own);
@@ -213,9 +217,8 @@ static void end_message(struct fluid *f, struct connection *c) {
 }
 
 /* Go on to the next end of messages, or to `until_s` if that is earlier. Return how many connections have ended a
- * message, and name them in `ended`, in ascending order; it has room for all that are active. If nothing moves and
- * `until_s` is infinite, time stands still. */
-int64_t fluid_advance(struct fluid *f, double until_s, int32_t *ended) {
+ * message. If nothing moves and `until_s` is infinite, time stands still. */
+int64_t fluid_advance(struct fluid *f, double until_s) {
     if (f->changed && share(f) < 0)
         return NO_MEMORY;
     double step_s = INFINITY;
@@ -238,11 +241,11 @@ int64_t fluid_advance(struct fluid *f, double until_s, int32_t *ended) {
         struct connection *c = &f->connection[f->active[i]];
         c->left_bits -= c->rate_bps * step_s;
         if (is_end && c->left_bits <= fmax(EQUAL * c->sizes[c->first], c->rate_bps * f->now_s * ULPS))
-            ended[count++] = f->active[i];
+            f->ended[count++] = f->active[i];
     }
-    qsort(ended, (size_t)count, sizeof *ended, by_number);
+    qsort(f->ended, (size_t)count, sizeof *f->ended, by_number);
     for (int64_t i = 0; i < count; i++)
-        end_message(f, &f->connection[ended[i]]);
+        end_message(f, &f->connection[f->ended[i]]);
     return count;
 }
 
@@ -255,7 +258,9 @@ int fluid_shares(struct fluid *f, double *rate_bps) {
     return 0;
 }
 
+/* Connections whose messages have ended, in ascending order. */
+const int32_t *fluid_ended(const struct fluid *f) { return f->ended; }
 double fluid_now(const struct fluid *f) { return f->now_s; }
 int64_t fluid_busy(const struct fluid *f) { return f->busy; }
 void fluid_carried(const struct fluid *f, double *bits) { memcpy(bits, f->carried_bits, (size_t)f->links * sizeof *bits); }
-int fluid_version(void) { return VERSION; }
+int play_version(void) { return VERSION; }

@@ -26,7 +26,7 @@ from testbed.lab.simulator.place import LIMITS
 from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
-from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.synchronisation import Synchronisation
 
 from ..bench import fits_schema
@@ -189,14 +189,14 @@ def test_a_link_that_stays_blocked_fails_the_trial(tmp_path: Path) -> None:
 def test_a_trial_without_memory_fails_and_the_next_one_runs(
     lack: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = Fluid.connect
+    connect = Queues.connect
 
-    def limited(network: Fluid, path: Sequence[int]) -> int:
+    def limited(network: Queues, path: Sequence[int]) -> int:
         if len(path) > 2:
             raise lack
         return connect(network, path)
 
-    monkeypatch.setattr(Fluid, "connect", limited)
+    monkeypatch.setattr(Queues, "connect", limited)
     racks = "{topology: 'spine_leaf(racks=2,hosts_per_rack=2,spines=1)', scheme: ring}"
     arms = f"arms=[{racks}, {{topology: star(hosts=4), scheme: ring}}]"
     source = read(SPEC, "spec.yaml", Path(), [arms])

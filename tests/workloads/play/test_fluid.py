@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import MissingToolError
-from testbed.workloads.play import fluid
+from testbed.workloads.play import compiled
 from testbed.workloads.play.fluid import Fluid
 
 LINKS = 5
@@ -120,16 +120,16 @@ def test_what_makes_no_sense_never_reaches_the_solver() -> None:
 
 
 def test_without_a_solver_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    foreign = tmp_path / "_fluid.so"
+    foreign = tmp_path / "_play.so"
     foreign.write_bytes(b"of another machine")
-    load = fluid.library.__wrapped__
-    monkeypatch.setattr(fluid, "find_spec", lambda _: None)
+    load = compiled.library.__wrapped__
+    monkeypatch.setattr(compiled, "find_spec", lambda _: None)
     with pytest.raises(MissingToolError, match="is not installed") as caught:
         load()
     assert "install a C compiler" in str(caught.value.fix)
-    monkeypatch.setattr(fluid, "find_spec", lambda _: SimpleNamespace(origin=str(foreign)))
+    monkeypatch.setattr(compiled, "find_spec", lambda _: SimpleNamespace(origin=str(foreign)))
     with pytest.raises(MissingToolError, match="cannot be loaded"):
         load()
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(fluid_version=lambda: fluid.VERSION + 1))
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(play_version=lambda: compiled.VERSION + 1))
     with pytest.raises(MissingToolError, match="another version"):
         load()

@@ -1,0 +1,79 @@
+"""The network with queues: links with bytes that wait are full, bytes are kept, and connections keep their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.workloads.play.queues import Queues
+
+LINKS, SEGMENT_BYTES, STEP_S = 4, 65_536, 10.0
+PATHS = st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=LINKS, unique=True)
+SENT = st.lists(st.tuples(PATHS, st.lists(st.integers(0, 300_000), min_size=1, max_size=3)), min_size=1, max_size=6)
+RATES = st.lists(st.integers(10_000, 90_000), min_size=LINKS, max_size=LINKS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(RATES, SENT)
+def test_links_where_bytes_wait_are_full_and_bytes_are_kept(
+    rates: list[int], sent: list[tuple[list[int], list[int]]]
+) -> None:
+    made = Queues(np.array(rates, np.float64))
+    for path, sizes in sent:
+        connection = made.connect(path)
+        for size in sizes:
+            made.send(connection, size)
+    ended = [0] * len(sent)
+    carried, begun_s = made.carried_bytes(), made.now_s
+    waiting = made.waiting_bytes()
+    while not made.is_idle:
+        for connection in made.advance(made.now_s + STEP_S):
+            ended[connection] += 1
+        took_s, now = made.now_s - begun_s, made.carried_bytes()
+        # More waited than the link can send in this step, so something waited at each moment of it.
+        full = waiting > took_s * np.array(rates) / 8 + SEGMENT_BYTES
+        assert (now - carried <= np.array(rates) * took_s / 8 + SEGMENT_BYTES + 1).all()
+        assert (now - carried >= np.array(rates) * took_s / 8 - SEGMENT_BYTES - 1)[full].all()
+        carried, begun_s, waiting = now, made.now_s, made.waiting_bytes()
+    assert ended == [len(sizes) for _, sizes in sent]
+    expected = [sum(sum(sizes) for path, sizes in sent if link in path) for link in range(LINKS)]
+    assert made.carried_bytes() == pytest.approx(expected)
+
+
+def test_a_later_full_link_does_not_slow_a_sender_down() -> None:
+    """Both senders take half a second of their own link; then the shared one still sends what waits."""
+    made = Queues(np.array([16e6, 16e6, 16e6]))
+    for first in (0, 1):
+        made.send(made.connect([first, 2]), 1_000_000)
+    made.advance(0.5)
+    assert made.carried_bytes()[:2].tolist() == pytest.approx([1e6, 1e6])
+    assert made.waiting_bytes()[2] == pytest.approx(1e6, abs=SEGMENT_BYTES)
+    made.advance(0.9)
+    made.advance()
+    assert made.now_s == pytest.approx(1.0, abs=0.04)
+
+
+def test_links_of_one_rate_pass_a_segment_on_without_a_delay() -> None:
+    made = Queues(np.array([8e6, 8e6, 8e6]))
+    made.send(made.connect([0, 1, 2]), 1_000_000)
+    assert made.advance() == [0]
+    assert made.now_s == pytest.approx(1.0)
+
+
+def test_bytes_before_and_after_a_change_of_a_rate_add_up() -> None:
+    made = Queues(np.array([8e6]))
+    made.send(made.connect([0]), 1_000_000)
+    for until_s, rate_bps in ((0.5, 0.0), (0.8, 4e6)):
+        assert made.advance(until_s) == []
+        made.set_rate(0, rate_bps)
+    assert made.advance() == [0]
+    assert made.now_s == pytest.approx(1.8)
+
+
+def test_a_blocked_link_ends_nothing() -> None:
+    made = Queues(np.array([8e6, 0.0]))
+    made.send(made.connect([0, 1]), 1000)
+    assert made.advance() == []
+    assert not made.is_idle

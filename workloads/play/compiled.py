@@ -1,0 +1,150 @@
+"""The compiled library of simulated networks, and what its networks have in common."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import MemoryLimitError, MissingToolError
+from testbed.workloads.sync.compiled import FIX
+
+LIBRARY = "testbed.workloads.play._play"
+VERSION = 2
+"""Version of the compiled library; ``fluid.c`` has the same."""
+POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+NETWORK: tuple[tuple[str, Any, list[Any]], ...] = (
+    ("new", POINTER, [WHOLE, POINTER]),
+    ("connect", WHOLE, [POINTER, POINTER, WHOLE]),
+    ("send", ctypes.c_int, [POINTER, WHOLE, REAL]),
+    ("set_rate", None, [POINTER, WHOLE, REAL]),
+    ("advance", WHOLE, [POINTER, REAL]),
+    ("ended", ctypes.POINTER(ctypes.c_int32), [POINTER]),
+    ("now", REAL, [POINTER]),
+    ("busy", WHOLE, [POINTER]),
+    ("carried", None, [POINTER, POINTER]),
+    ("free", None, [POINTER]),
+)
+FUNCTIONS = (
+    *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
+    ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
+    ("queues_waiting", None, [POINTER, POINTER]),
+)
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the compiled library.
+
+    Raises:
+        MissingToolError: there is none for this machine, or it is of another version.
+    """
+    spec = find_spec(LIBRARY)
+    if spec is None or spec.origin is None:
+        raise MissingToolError("the compiled solver of the simulator is not installed", fix=FIX)
+    try:
+        loaded = ctypes.CDLL(spec.origin)
+    except OSError as error:
+        raise MissingToolError(f"the compiled solver {spec.origin} cannot be loaded: {error}", fix=FIX) from error
+    if loaded.play_version() != VERSION:
+        raise MissingToolError(f"the compiled solver {spec.origin} is of another version of testbed", fix=FIX)
+    for name, result, arguments in FUNCTIONS:
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+class Compiled:
+    """A network of directed links (:class:`.player.Network`), at simulated time 0 and idle.
+
+    Raises:
+        MissingToolError: there is no compiled library.
+        MemoryLimitError: (every method) there is no memory.
+    """
+
+    engine: ClassVar[str]
+    """Name of the engine, which its functions begin with."""
+
+    def __init__(self, rate_bps: NDArray[np.float64]) -> None:
+        """Set up links with these rates, 0 or more: float64[L]."""
+        if not (np.isfinite(rate_bps).all() and (rate_bps >= 0).all()):
+            raise ValueError("a rate that is no number of 0 or more")
+        self._library, self._links, self._connections = library(), len(rate_bps), 0
+        rates = np.ascontiguousarray(rate_bps, np.float64)
+        self._network = self._function("new")(self._links, rates.ctypes.data)
+        if not self._network:
+            raise _no_memory()
+
+    def __del__(self) -> None:
+        if getattr(self, "_network", None):
+            self._call("free")
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+        return float(self._call("now"))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was sent has ended."""
+        return not self._call("busy")
+
+    def connect(self, path: Sequence[int]) -> int:
+        """Return the number of a new connection along directed links, at least one; numbers ascend from 0."""
+        if not path or not all(0 <= link < self._links for link in path):
+            raise ValueError(f"no path of links below {self._links}: {path}")
+        links = np.array(path, np.int32)
+        number = checked(self._call("connect", links.ctypes.data, len(links)))
+        self._connections = number + 1
+        return number
+
+    def send(self, connection: int, count_bytes: float) -> None:
+        """Let a connection send a message after those that it has."""
+        if not (0 <= connection < self._connections and 0 <= count_bytes < math.inf):
+            raise ValueError(f"a message of {count_bytes} bytes over connection {connection}")
+        checked(self._call("send", connection, 8.0 * count_bytes))
+
+    def set_rate(self, link: int, rate_bps: float) -> None:
+        """Change the rate of a directed link from now on; 0 blocks it."""
+        if not (0 <= link < self._links and 0 <= rate_bps < math.inf):
+            raise ValueError(f"a rate of {rate_bps} bit/s at link {link}")
+        self._call("set_rate", link, rate_bps)
+
+    def advance(self, until_s: float = math.inf) -> list[int]:
+        """Go on until messages end, at ``until_s`` at the latest. Return the connections whose messages have ended,
+        ascending: none if ``until_s`` came first, or if ``until_s`` is infinite and no message moves."""
+        count = checked(self._call("advance", until_s))
+        ended: list[int] = self._call("ended")[:count] if count else []
+        return ended
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes of messages that have ended, by directed link: float64[L]."""
+        return self._by_link("carried")
+
+    def _by_link(self, name: str) -> NDArray[np.float64]:
+        bits = np.zeros(self._links)
+        self._call(name, bits.ctypes.data)
+        return bits / 8
+
+    def _function(self, name: str) -> Any:
+        return getattr(self._library, f"{self.engine}_{name}")
+
+    def _call(self, name: str, *arguments: float) -> Any:
+        return self._function(name)(self._network, *arguments)
+
+
+def checked(result: int) -> int:
+    """Return what a function of the library says, unless it has no memory."""
+    if result < 0:
+        raise _no_memory()
+    return result
+
+
+def _no_memory() -> MemoryLimitError:
+    return MemoryLimitError("the simulator gets no more memory", fix="make chunks larger, or take fewer workers")

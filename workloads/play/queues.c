@@ -1,0 +1,338 @@
+/* The network of queues.py: links that send one segment after the other, in the order in which they came.
+ *
+ * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
+ * them at a time in the queue of its first link. A link begins to send a segment on as soon as it can send it without
+ * a gap. Time is in seconds, sizes are in bits.
+ */
+
+#include "queues.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time */
+#define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
+#define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
+
+struct segment {
+    double bits, tail_s; /* tail_s: when its end leaves the link before */
+    int32_t connection, hop, next;
+    bool is_last;        /* it ends a message */
+};
+
+struct port {
+    double rate_bps, free_s, event_s, left_bits, carried_bits;
+    int32_t first, last; /* segments that wait */
+    int32_t ending;      /* connection whose message ends with the segment that is sent now, or -1 */
+};
+
+struct connection {
+    int32_t *path;
+    double *sizes;       /* messages that are not cut yet: a ring of `room` places, from `first` on */
+    int64_t room, first, count, left; /* left: segments of the message that is being cut */
+    double each_bits, offered_bits;
+    int32_t hops;
+};
+
+struct event {
+    double at_s;
+    uint64_t order;
+    int32_t what;        /* a port, or ~(a segment that comes to its next port) */
+};
+
+struct queues {
+    struct port *port;
+    struct connection *connection;
+    struct segment *segment;
+    struct event *event;
+    int32_t *ended;
+    int64_t ports, connections, connections_room, segments, segments_room, events, events_room, ended_count, ended_room;
+    int64_t messages;    /* that have not ended */
+    int32_t unused;      /* segments for use, linked */
+    uint64_t order;
+    double now_s;
+    bool lacks_memory;
+};
+
+static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
+    if (count < *room)
+        return true;
+    int64_t more = *room ? 2 * *room : 64;
+    void *moved = realloc(*(void **)array, (size_t)more * size);
+    if (!moved)
+        return false;
+    *(void **)array = moved;
+    *room = more;
+    return true;
+}
+
+void queues_free(struct queues *q) {
+    if (!q)
+        return;
+    for (int64_t i = 0; i < q->connections; i++) {
+        free(q->connection[i].path);
+        free(q->connection[i].sizes);
+    }
+    free(q->port); free(q->connection); free(q->segment); free(q->event); free(q->ended); free(q);
+}
+
+/* NULL: there is no memory. */
+struct queues *queues_new(int64_t ports, const double *rate_bps) {
+    struct queues *q = calloc(1, sizeof *q);
+    if (!q)
+        return NULL;
+    q->port = calloc((size_t)ports + 1, sizeof *q->port);
+    if (!q->port) {
+        queues_free(q);
+        return NULL;
+    }
+    q->ports = ports;
+    q->unused = -1;
+    for (int64_t l = 0; l < ports; l++)
+        q->port[l] = (struct port){.rate_bps = rate_bps[l], .event_s = INFINITY, .first = -1, .last = -1, .ending = -1};
+    return q;
+}
+
+/* Return the number of a new connection along a path of one link or more. */
+int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
+    if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
+        return NO_MEMORY;
+    int32_t *own = malloc((size_t)hops * sizeof *own);
+    if (!own)
+        return NO_MEMORY;
+    memcpy(own, path, (size_t)hops * sizeof *own);
+    q->connection[q->connections] = (struct connection){.path = own, .hops = (int32_t)hops};
+    return q->connections++;
+}
+
+static bool is_before(const struct event *a, const struct event *b) {
+    return a->at_s < b->at_s || (a->at_s == b->at_s && a->order < b->order);
+}
+
+static void push(struct queues *q, double at_s, int32_t what) {
+    if (!grow(&q->event, &q->events_room, q->events, sizeof *q->event)) {
+        q->lacks_memory = true;
+        return;
+    }
+    struct event e = {at_s, q->order++, what};
+    int64_t at = q->events++;
+    for (int64_t above; at && is_before(&e, &q->event[above = (at - 1) / 4]); at = above)
+        q->event[at] = q->event[above];
+    q->event[at] = e;
+}
+
+static struct event pop(struct queues *q) {
+    struct event first = q->event[0], e = q->event[--q->events];
+    int64_t at = 0;
+    for (;;) {
+        int64_t begin = 4 * at + 1, end = begin + 4 < q->events ? begin + 4 : q->events, least = begin;
+        if (begin >= q->events)
+            break;
+        for (int64_t i = begin + 1; i < end; i++)
+            if (is_before(&q->event[i], &q->event[least]))
+                least = i;
+        if (!is_before(&q->event[least], &e))
+            break;
+        q->event[at] = q->event[least];
+        at = least;
+    }
+    q->event[at] = e;
+    return first;
+}
+
+/* Come back to a port when it is free. */
+static void schedule(struct queues *q, int32_t l) {
+    struct port *p = &q->port[l];
+    double at_s = fmax(q->now_s, p->free_s);
+    if (isinf(at_s) || at_s == p->event_s)
+        return;
+    p->event_s = at_s;
+    push(q, at_s, l);
+}
+
+static void append(struct queues *q, struct port *p, int32_t s) {
+    q->segment[s].next = -1;
+    if (p->first < 0)
+        p->first = s;
+    else
+        q->segment[p->last].next = s;
+    p->last = s;
+}
+
+/* Put segments of a connection into the queue of its first link, as many as it may have there. */
+static void offer(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    while (c->offered_bits < OFFERED_BITS && (c->left || c->count)) {
+        if (!c->left) {
+            double bits = c->sizes[c->first];
+            c->first = (c->first + 1) % c->room;
+            c->count--;
+            c->left = bits > SEGMENT_BITS ? (int64_t)ceil(bits / SEGMENT_BITS) : 1;
+            c->each_bits = bits / (double)c->left;
+        }
+        int32_t s = q->unused;
+        if (s >= 0) {
+            q->unused = q->segment[s].next;
+        } else if (grow(&q->segment, &q->segments_room, q->segments, sizeof *q->segment)) {
+            s = (int32_t)q->segments++;
+        } else {
+            q->lacks_memory = true;
+            return;
+        }
+        c->left--;
+        c->offered_bits += c->each_bits;
+        q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left};
+        append(q, &q->port[c->path[0]], s);
+    }
+}
+
+static void come(struct queues *q, int32_t l, int32_t s);
+
+/* Send the first segment that waits at a port, which is free. */
+static void start(struct queues *q, int32_t l) {
+    struct port *p = &q->port[l];
+    int32_t s = p->first;
+    struct segment *segment = &q->segment[s];
+    struct connection *c = &q->connection[segment->connection];
+    p->first = segment->next;
+    p->free_s = fmax(q->now_s + segment->bits / p->rate_bps, segment->tail_s);
+    p->carried_bits += segment->bits;
+    if (segment->hop + 1 == c->hops) {
+        p->ending = segment->is_last ? segment->connection : -1;
+        segment->next = q->unused;
+        q->unused = s;
+    }
+    if (!segment->hop) {
+        c->offered_bits -= segment->bits;
+        int32_t number = segment->connection;
+        offer(q, number); /* it may move the segments */
+        segment = &q->segment[s];
+    }
+    if (p->first >= 0 || p->ending >= 0)
+        schedule(q, l);
+    if (segment->hop + 1 < c->hops) {
+        int32_t next = c->path[++segment->hop];
+        segment->tail_s = p->free_s;
+        double at_s = p->free_s - segment->bits / q->port[next].rate_bps; /* from then on there is no gap */
+        if (at_s > q->now_s)
+            push(q, at_s, ~s);
+        else
+            come(q, next, s);
+    }
+}
+
+static void serve(struct queues *q, int32_t l) {
+    struct port *p = &q->port[l];
+    if (p->first < 0 || p->rate_bps <= 0)
+        return;
+    if (p->free_s <= q->now_s && isinf(p->event_s))
+        start(q, l);
+    else
+        schedule(q, l);
+}
+
+static void come(struct queues *q, int32_t l, int32_t s) {
+    append(q, &q->port[l], s);
+    serve(q, l);
+}
+
+int queues_send(struct queues *q, int64_t number, double bits) {
+    struct connection *c = &q->connection[number];
+    if (c->count == c->room) {
+        int64_t room = c->room ? 2 * c->room : 4;
+        double *more = malloc((size_t)room * sizeof *more);
+        if (!more)
+            return NO_MEMORY;
+        for (int64_t i = 0; i < c->count; i++)
+            more[i] = c->sizes[(c->first + i) % c->room];
+        free(c->sizes);
+        c->sizes = more;
+        c->room = room;
+        c->first = 0;
+    }
+    c->sizes[(c->first + c->count++) % c->room] = bits;
+    q->messages++;
+    offer(q, (int32_t)number);
+    serve(q, c->path[0]);
+    return q->lacks_memory ? NO_MEMORY : 0;
+}
+
+/* The segment that a link sends now takes longer or less long from now on; at later links it keeps its time. */
+void queues_set_rate(struct queues *q, int64_t l, double rate_bps) {
+    struct port *p = &q->port[l];
+    if (p->free_s > q->now_s) {
+        double left_bits = p->rate_bps > 0 ? (p->free_s - q->now_s) * p->rate_bps : p->left_bits;
+        p->left_bits = left_bits;
+        p->free_s = rate_bps > 0 ? q->now_s + left_bits / rate_bps : INFINITY;
+    }
+    p->rate_bps = rate_bps;
+    if (p->first >= 0 || p->ending >= 0)
+        schedule(q, (int32_t)l);
+}
+
+static void be_free(struct queues *q, int32_t l) {
+    struct port *p = &q->port[l];
+    p->event_s = INFINITY;
+    if (p->free_s > q->now_s) {
+        schedule(q, l);
+        return;
+    }
+    if (p->ending >= 0) {
+        if (!grow(&q->ended, &q->ended_room, q->ended_count, sizeof *q->ended)) {
+            q->lacks_memory = true;
+            return;
+        }
+        q->ended[q->ended_count++] = p->ending;
+        p->ending = -1;
+    }
+    serve(q, l);
+}
+
+static int by_number(const void *a, const void *b) {
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Go on to the next end of messages, or to `until_s` if that is earlier. Return how many messages have ended. */
+int64_t queues_advance(struct queues *q, double until_s) {
+    double last_s = until_s;
+    q->ended_count = 0;
+    while (q->events && q->event[0].at_s <= last_s) {
+        struct event e = pop(q);
+        q->now_s = e.at_s;
+        if (e.what < 0)
+            come(q, q->connection[q->segment[~e.what].connection].path[q->segment[~e.what].hop], ~e.what);
+        else if (e.at_s == q->port[e.what].event_s)
+            be_free(q, e.what);
+        if (q->lacks_memory)
+            return NO_MEMORY;
+        if (q->ended_count == 1)
+            last_s = fmin(until_s, e.at_s * (1 + EQUAL));
+    }
+    if (!q->ended_count && isfinite(until_s))
+        q->now_s = fmax(q->now_s, until_s);
+    qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
+    q->messages -= q->ended_count;
+    return q->ended_count;
+}
+
+/* Connections whose messages have ended, in ascending order. */
+const int32_t *queues_ended(const struct queues *q) { return q->ended; }
+double queues_now(const struct queues *q) { return q->now_s; }
+int64_t queues_busy(const struct queues *q) { return q->messages; }
+
+void queues_carried(const struct queues *q, double *bits) {
+    for (int64_t l = 0; l < q->ports; l++)
+        bits[l] = q->port[l].carried_bits;
+}
+
+/* Write what waits at each link, and is not being sent. */
+void queues_waiting(const struct queues *q, double *bits) {
+    for (int64_t l = 0; l < q->ports; l++) {
+        bits[l] = 0;
+        for (int32_t s = q->port[l].first; s >= 0; s = q->segment[s].next)
+            bits[l] += q->segment[s].bits;
+    }
+}
