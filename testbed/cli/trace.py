@@ -1,4 +1,4 @@
-"""``testbed trace``: files that other tools read, made of what a run has recorded."""
+"""``testbed trace``: files that other tools read, or wrote."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.output import AsJson, print_json, wrote
+from testbed.cli.output import AsJson, print_json, table, wrote
+from testbed.cli.output import show as print_lines
 
-app = typer.Typer(no_args_is_help=True, help="Make files for other tools of what a run has recorded.")
+app = typer.Typer(no_args_is_help=True, help="Traces for other tools, and of them.")
 
 
 @app.command()
@@ -34,3 +35,55 @@ def timeline(
         print_json({"trial": trial, "file": str(out), "events": events})
     else:
         wrote("timeline", out)
+
+
+@app.command()
+def show(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The trace of one rank: NAME.et of Chakra, or PyTorch's JSON.")
+    ],
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Read at most this many nodes.")] = 2_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Say what an execution trace has: nodes by type, bytes, groups, its critical path, and what is odd."""
+    from testbed.api.traces import show as read
+
+    found = read(file, nodes)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(one["type"], f"{one['count']:,}", f"{one['bytes']:,}") for one in found["types"]]
+    print_lines(table(("nodes", "count", "bytes"), rows))
+    print_lines(f"version {found['version']}; {found['nodes']:,} nodes")
+    if found["groups"]:
+        print_lines(f"groups: {', '.join(found['groups'])}")
+    print_lines(
+        f"computes {found['computes_us'] / 1e3:g} ms; its critical path has {found['critical_path_us'] / 1e3:g} ms"
+    )
+    for what, count in found["odd"].items():
+        print_lines(f"{count:,} nodes: {what}")
+
+
+@app.command()
+def export(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment.")],
+    arm: Annotated[str, typer.Option("--arm", metavar="LABEL", help="The arm whose scheme is written.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files are written.")],
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one synchronisation of a scheme as a Chakra trace: sends and receives of each node.
+
+    There is a file for each node that takes part, in the order of the scheme, and a system and a groups file for
+    ASTRA-sim. On a star its network file is written, too.
+    """
+    from testbed.api.traces import export as write
+
+    found = write(spec, arm, out, overrides or ())
+    if as_json:
+        print_json(found)
+        return
+    for path in found["files"]:
+        wrote("trace" if path.endswith(".et") else "for ASTRA-sim", path)
+    if found["left_out"]:
+        print_lines(found["left_out"])
