@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import OutputError, UsageError
+from testbed.analysis.load import load as load_run
+from testbed.analysis.load import read_samples
+from testbed.base.errors import OutputError, SpecError, UsageError
+from testbed.base.nearest import nearest
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
 from testbed.experiment.selection import Wanted
 from testbed.files import foreign
 from testbed.files.writing import whole_file, write_json
+from testbed.run_directory import stored
 from testbed.spec import load
+from testbed.trial.model import Trial
 from testbed.workloads.trace import chakra, files
-from testbed.workloads.trace.graph import critical_path, order
+from testbed.workloads.trace.graph import Node, critical_path, order
+from testbed.workloads.trace.measured import Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
 NETWORKS = {"star": "Switch"}
@@ -69,17 +75,7 @@ def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> di
         raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --set KEY=VALUE")
     trial = trials[0]
     names, ranks = transfers(trial.job.plan, trial.job.gradient.floats)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out} cannot be made: {error.strerror}", fix="name another folder") from None
-    about = {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme, "units": "us, bytes"}
-    stem, written = trial.id, list[str]()
-    for rank, nodes in ranks.items():
-        path = out / f"{stem}.{rank}.et"
-        with whole_file(path) as file:
-            chakra.write(file, rank, nodes, {**about, "rank": str(rank), "node": names[rank]})
-        written.append(str(path))
+    stem, written = trial.id, _written(out, trial, names, ranks)
     own = {"all-reduce-implementation-custom": [stem], "collective-optimization": "localBWAware"}
     write_json(out / f"{stem}.system.json", own)
     write_json(out / f"{stem}.groups.json", {"0": list(ranks)})
@@ -95,3 +91,61 @@ def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> di
         written.append(str(out / f"{stem}.network.yml"))
     sends = sum(node.kind.name == "COMM_SEND" for nodes in ranks.values() for node in nodes)
     return {"trial": trial.id, "ranks": len(ranks), "sends": sends, "files": written, "left_out": left_out}
+
+
+def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None = None) -> dict[str, Any]:
+    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, and its sums, in
+    the size that they have without the spec's ``scale``.
+
+    Raises:
+        OutputError: the run has no such trial or iteration, is damaged, or a file cannot be written.
+        SpecError: its iterations are not made of one sum each.
+        MissingToolError: protobuf is not installed.
+    """
+    done = {one.id: one for one in load_run(run, samples=False).trials if one.done}
+    trials = {trial.id: trial for trial in Planned(settled(stored.source_of(run))).trials if trial.id in done}
+    if trial_id not in trials:
+        raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
+    job = trials[trial_id].job
+    if job.workload.program or not job.kind.sums_together or job.work.overlap != "none":
+        raise SpecError(
+            f"{trial_id}: its iterations are not one sum of all ranks each, and no trace is made of others",
+            fix="take a trial of a synchronous scheme, without overlap",
+        )
+    table = read_samples(run, trial_id, needed=True, warmup=0)
+    assert table is not None  # it is needed
+    if iteration is not None:
+        table = table[table["iteration"] == iteration]
+        if table.empty:
+            raise OutputError(f"{trial_id} has no iteration {iteration}", fix="leave --iteration out: all are written")
+    columns, sum_bytes = list(Iteration._fields), round(job.gradient_bytes * job.work.scale)
+    ranks = {}
+    for rank, rows in table.sort_values("iteration").groupby("rank"):
+        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), sum_bytes)
+    names = [job.plan.nodes[node] for node in job.plan.workers]
+    return {
+        "trial": trial_id,
+        "ranks": len(ranks),
+        "files": _written(out, trials[trial_id], names, ranks),
+        "left_out": "",
+    }
+
+
+def _written(out: Path, trial: Trial, names: Sequence[str], ranks: Mapping[int, Sequence[Node]]) -> list[str]:
+    """Write a file for each rank, with what the trial is called; return their names.
+
+    Raises:
+        OutputError: one cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out} cannot be made: {error.strerror}", fix="name another folder") from None
+    about = {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme, "units": "us, bytes"}
+    written = []
+    for rank, nodes in ranks.items():
+        path = out / f"{trial.id}.{rank}.et"
+        with whole_file(path) as file:
+            chakra.write(file, rank, nodes, {**about, "rank": str(rank), "node": names[rank]})
+        written.append(str(path))
+    return written

@@ -66,20 +66,34 @@ def show(
 
 @app.command()
 def export(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment.")],
-    arm: Annotated[str, typer.Option("--arm", metavar="LABEL", help="The arm whose scheme is written.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SPEC|RUN", help="The experiment; or, with --trial, a run directory.")
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files are written.")],
+    arm: Annotated[str | None, typer.Option("--arm", metavar="LABEL", help="Write the transfers of this arm.")] = None,
+    trial: Annotated[
+        str | None, typer.Option("--trial", metavar="ID", help="Write what happened in this trial.")
+    ] = None,
+    iteration: Annotated[int | None, typer.Option("--iteration", min=0, help="With --trial: only this one.")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one synchronisation of a scheme as a Chakra trace: sends and receives of each node.
+    """Write Chakra's traces, a file for each rank: of a trial that ran, or of a scheme.
 
-    There is a file for each node that takes part, in the order of the scheme, and a system and a groups file for
-    ASTRA-sim. On a star its network file is written, too.
+    --trial writes what happened: for each iteration what a rank computed, and a collective. --arm writes one
+    synchronisation of its scheme, as sends and receives, with a system and a groups file for ASTRA-sim. On a star its
+    network file is written, too.
     """
     from testbed.api.traces import export as write
+    from testbed.api.traces import export_measured
+    from testbed.base.errors import UsageError
 
-    found = write(spec, arm, out, overrides or ())
+    if trial is not None and arm is None:
+        found = export_measured(source, trial, out, iteration)
+    elif arm is not None and trial is None:
+        found = write(source, arm, out, overrides or ())
+    else:
+        raise UsageError("trace export writes an arm of a spec or a trial of a run", fix="give either --arm or --trial")
     if as_json:
         print_json(found)
         return

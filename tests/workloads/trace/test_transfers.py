@@ -11,6 +11,7 @@ from testbed.base.errors import SchemeError
 from testbed.workloads.sync.chunks import whole
 from testbed.workloads.sync.messages import messages
 from testbed.workloads.trace.graph import Kind, Node, check, order
+from testbed.workloads.trace.measured import Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
 
@@ -60,3 +61,11 @@ def test_a_rank_issues_the_more_urgent_of_two_sends_first() -> None:
 def test_an_asynchronous_scheme_has_none() -> None:
     with pytest.raises(SchemeError, match="async_ps is no scheme whose transfers are known beforehand"):
         transfers(testbed.forest("async_ps", "star(hosts=4)").model, 64)
+
+
+def test_an_iteration_is_what_was_computed_a_sum_and_a_step() -> None:
+    moments = [Iteration(10.0, 10.3, 11.3, 11.35), Iteration(11.35, 11.75, 12.75, 12.75)]
+    nodes = collectives(moments, 4096)
+    assert [node.duration_us for node in nodes] == [300_000, 0, 50_000, 400_000, 0, 0]
+    assert [node.bytes for node in nodes] == [0, 4096, 0, 0, 4096, 0]
+    assert [node.after for node in nodes] == [(), (0,), (1,), (2,), (3,), (4,)]
