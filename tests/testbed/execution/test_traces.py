@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import ChangedError
+from testbed.experiment.expand import trials
+from testbed.spec import read
+from testbed.trial.inputs import check_unchanged
 from testbed.workloads.trace import chakra
 from testbed.workloads.trace.graph import Collective, Kind, Node
 
@@ -22,14 +26,30 @@ quiet: 0 s
 COMPUTE_S, BYTES = 0.3, 12_500_000
 
 
-@pytest.mark.lab
-def test_a_sum_takes_its_bytes_over_the_rate_after_what_is_computed(bench: Bench, tmp_path: Path) -> None:
-    pytest.importorskip("google.protobuf")
+def _write(folder: Path) -> None:
     computes = Node(1, "", Kind.COMP, duration_us=round(1e6 * COMPUTE_S))
     sums = Node(2, "", Kind.COMM_COLL, (1,), bytes=BYTES, collective=Collective.ALL_REDUCE)
     for rank in range(2):
-        with (tmp_path / f"x.{rank}.et").open("wb") as file:
+        with (folder / f"x.{rank}.et").open("wb") as file:
             chakra.write(file, rank, [computes, sums], {})
+
+
+def test_a_trial_depends_on_the_files_of_its_ranks(tmp_path: Path) -> None:
+    """So a file that changes between planning and running is an error."""
+    pytest.importorskip("google.protobuf")
+    _write(tmp_path)
+    (trial,) = trials(read(SPEC, "spec.yaml", tmp_path))
+    assert sorted(trial.inputs) == ["x.0.et", "x.1.et"]
+    check_unchanged(trial)
+    (tmp_path / "x.1.et").write_bytes((tmp_path / "x.1.et").read_bytes() + b"\0")
+    with pytest.raises(ChangedError, match=r"x\.1\.et was changed"):
+        check_unchanged(trial)
+
+
+@pytest.mark.lab
+def test_a_sum_takes_its_bytes_over_the_rate_after_what_is_computed(bench: Bench, tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    _write(tmp_path)
     (outcome,) = bench.run(SPEC, tmp_path)
     record = outcome.record
     assert record["iterations"] == 3

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.workloads.trace import pytorch
 from testbed.workloads.trace.graph import Collective
+from tests.ports import blocks
 
 
 def _tensor(elements: int) -> list[Any]:
@@ -62,3 +67,31 @@ def test_what_is_no_trace_is_refused(content: bytes, told: str) -> None:
     with pytest.raises(SpecError) as caught:
         pytorch.read(content, "et.0.json")
     assert caught.value.problem.startswith(told)
+
+
+OBSERVED = """
+import os
+import torch, torch.distributed as dist
+from torch.profiler import ExecutionTraceObserver
+os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "%s"}
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 32))
+observer = ExecutionTraceObserver()
+observer.register_callback("et.0.json")
+observer.start()
+for _ in range(2):
+    model(torch.ones(8, 64)).sum().backward()
+observer.stop()
+observer.unregister_callback()
+dist.destroy_process_group()
+"""
+
+
+def test_every_sum_of_ddp_is_found_with_its_bytes(tmp_path: Path) -> None:
+    """Chakra's own converter knows NCCL's names only, and makes all of such a trace nodes that compute."""
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    code = OBSERVED % next(blocks(1))
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, env=environment, check=True, timeout=60)
+    read, _ = pytorch.read((tmp_path / "et.0.json").read_bytes(), "et.0.json")
+    sums = [node.bytes for node in read.nodes if node.collective == Collective.ALL_REDUCE]
+    assert sums == [4 * (64 * 32 + 32)] * 2
