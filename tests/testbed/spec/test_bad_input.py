@@ -1257,6 +1257,7 @@ def test_every_golden_text_belongs_to_a_case() -> None:
         {path.stem for path in GOLDEN.glob("*.txt")}
         == CHANGES.keys()
         | PROFILE_CHANGES.keys()
+        | TRACE_CHANGES.keys()
         | TOPICS_CHANGES.keys()
         | CALLS.keys()
         | OWN.keys()
