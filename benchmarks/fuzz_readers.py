@@ -40,6 +40,7 @@ from testbed.base.errors import TestbedError
 from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
+from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.run_directory import stored
@@ -47,6 +48,8 @@ from testbed.topologies import build as topologies
 from testbed.topologies.load import no_code
 from testbed.topologies.parameters import at_most
 from testbed.workloads.sync import schemes
+from testbed.workloads.trace import chakra, files, pytorch
+from testbed.workloads.trace.graph import Collective, Kind, Node, critical_path, order
 
 ADDRESSES_BYTES = 8 * 2**30
 """A reader may reserve so much: pyarrow reserves more than it uses."""
@@ -522,6 +525,33 @@ def reader(
     return Subject(called, honest, change, begin, ADDRESSES_BYTES)
 
 
+HOST_TRACE = json.dumps(
+    {
+        "schema": "1.1.1-chakra.0.0.4",
+        "nodes": [
+            {"id": 3, "name": pytorch.GROUPS, "inputs": {"values": ['[{"pg_name": "1", "ranks": [0, 1]}]']}},
+            {"id": 5, "name": "c10d::allreduce_", "inputs": {"values": [[[1, 2, 0, 2212, 4, "cpu"]], "<Object>"]}},
+            {"id": 7, "name": "c10d::broadcast_", "inputs": {"values": [[[1, 2, 0, 5, 4, "cpu"]], "<Object>", 1, 0]}},
+        ],
+    }
+).encode()
+
+
+def _trace() -> bytes:
+    """A trace of Chakra's with a node of each kind."""
+    file = io.BytesIO()
+    computes = Node(1, "forward", Kind.COMP, duration_us=300)
+    sums = Node(2, "sum", Kind.COMM_COLL, (1,), bytes=4096, collective=Collective.ALL_REDUCE, group="0")
+    sends = Node(3, "out", Kind.COMM_SEND, (1,), (2,), bytes=64, peer=1, tag=7)
+    chakra.write(file, 0, [computes, sums, sends, sends._replace(id=4, kind=Kind.COMM_RECV)], {"trial": "ring"})
+    return file.getvalue()
+
+
+def _traced(path: Path) -> object:
+    read, _ = files.read(path, foreign.opened)
+    return critical_path(order(read.nodes, path.name))
+
+
 def readers(run: Path) -> list[Subject]:
     """Every reader, with honest files from ``run``."""
     trial, parquet = "trials/ring-b16-r2.json", "samples/ring-b16-r2.parquet"
@@ -554,6 +584,8 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
         reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),
         reader(run, "check-ins", "h0.left", left, mutate_json, checked_in),
+        reader(run, "traces, Chakra", "x.et", [_trace()], mutate_bytes, _traced),
+        reader(run, "traces, PyTorch", "x.json", [HOST_TRACE], mutate_json, _traced),
         reader(run, "weights", "weights.npy", [weights.getvalue()], mutate_bytes, sums),
         recorded("compare: records", trial, _compared, 0.1),
         recorded("compare: resolved", "resolved.json", _compared, 0.1),

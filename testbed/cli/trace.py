@@ -1,4 +1,4 @@
-"""``testbed trace``: files that other tools read, made of what a run has recorded."""
+"""``testbed trace``: files that other tools read, or wrote."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.output import AsJson, print_json, wrote
+from testbed.cli.output import AsJson, print_json, table, wrote
+from testbed.cli.output import show as print_lines
 
-app = typer.Typer(no_args_is_help=True, help="Make files for other tools of what a run has recorded.")
+app = typer.Typer(no_args_is_help=True, help="Traces for other tools, and of them.")
 
 
 @app.command()
@@ -34,3 +35,69 @@ def timeline(
         print_json({"trial": trial, "file": str(out), "events": events})
     else:
         wrote("timeline", out)
+
+
+@app.command()
+def show(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The trace of one rank: NAME.et of Chakra, or PyTorch's JSON.")
+    ],
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Read at most this many nodes.")] = 2_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Say what an execution trace has: nodes by type, bytes, groups, its critical path, and what is odd."""
+    from testbed.api.traces import show as read
+
+    found = read(file, nodes)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(one["type"], f"{one['count']:,}", f"{one['bytes']:,}") for one in found["types"]]
+    print_lines(table(("nodes", "count", "bytes"), rows))
+    print_lines(f"version {found['version']}; {found['nodes']:,} nodes")
+    if found["groups"]:
+        print_lines(f"groups: {', '.join(found['groups'])}")
+    print_lines(
+        f"computes {found['computes_us'] / 1e3:g} ms; its critical path has {found['critical_path_us'] / 1e3:g} ms"
+    )
+    for what, count in found["odd"].items():
+        print_lines(f"{count:,} nodes: {what}")
+
+
+@app.command()
+def export(
+    source: Annotated[
+        Path, typer.Argument(metavar="SPEC|RUN", help="The experiment; or, with --trial, a run directory.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files are written.")],
+    arm: Annotated[str | None, typer.Option("--arm", metavar="LABEL", help="Write the transfers of this arm.")] = None,
+    trial: Annotated[
+        str | None, typer.Option("--trial", metavar="ID", help="Write what happened in this trial.")
+    ] = None,
+    iteration: Annotated[int | None, typer.Option("--iteration", min=0, help="With --trial: only this one.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write Chakra's traces, a file for each rank: of a trial that ran, or of a scheme.
+
+    --trial writes what happened: for each iteration what a rank computed, and a collective. --arm writes one
+    synchronisation of its scheme, as sends and receives, with a system and a groups file for ASTRA-sim. On a star its
+    network file is written, too.
+    """
+    from testbed.api.traces import export as write
+    from testbed.api.traces import export_measured
+    from testbed.base.errors import UsageError
+
+    if trial is not None and arm is None:
+        found = export_measured(source, trial, out, iteration)
+    elif arm is not None and trial is None:
+        found = write(source, arm, out, overrides or ())
+    else:
+        raise UsageError("trace export writes an arm of a spec or a trial of a run", fix="give either --arm or --trial")
+    if as_json:
+        print_json(found)
+        return
+    for path in found["files"]:
+        wrote("trace" if path.endswith(".et") else "for ASTRA-sim", path)
+    if found["left_out"]:
+        print_lines(found["left_out"])

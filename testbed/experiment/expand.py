@@ -176,6 +176,7 @@ def _of_program(network: Network, part: Part | None, folder: Path, built: Built)
     _check_several(plan, arm)
     _check_connections(plan, topology)
     started = without_launcher(program.words, len(plan.workers))
+    spec.workload.check_ranks(folder, len(plan.workers))
     check_program(started.words, folder, is_here=spec.place.is_here)
     return scheme_text, plan
 

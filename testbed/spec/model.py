@@ -111,8 +111,8 @@ class Spec(_WithLabs):
         for i, arm in enumerate(self.arms):
             if brings and arm.scheme and not self.workload.carries:
                 raise refuse(f"arms.{i} has a scheme, and a {brings} synchronises by itself", "remove the scheme")
-            if brings and arm.jobs:
-                problem = f"arms.{i} has jobs, and a {brings} is one program on all hosts"
+            if (brings or self.workload.carries) and arm.jobs:
+                problem = f"arms.{i} has jobs, and a {self.workload.kind} is one program on all hosts"
                 raise refuse(problem, "remove the jobs, or take another workload")
             if not brings and not arm.scheme and not arm.jobs:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")

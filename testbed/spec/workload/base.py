@@ -91,6 +91,13 @@ class Workload(Group):
     def reading(self) -> Reading | None:
         return None
 
+    def check_ranks(self, folder: Path, world: int) -> None:
+        """Check that so many ranks of its program can do it; its files are named from ``folder`` on.
+
+        Raises:
+            SpecError: they cannot.
+        """
+
 
 class Synchronised(Workload):
     """A workload of workers that compute, the same in every arm, between the synchronisations of a scheme.

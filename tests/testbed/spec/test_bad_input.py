@@ -15,6 +15,8 @@ import pytest
 
 from testbed.spec.yaml import A_SPEC
 from testbed.workloads.lda import texts
+from testbed.workloads.trace import chakra
+from testbed.workloads.trace.graph import Collective, Kind, Node
 from tests import own
 
 from ..conftest import PROFILE, SPEC, Called
@@ -1031,6 +1033,48 @@ def test_a_script_with_a_mistake(name: str, testbed: Callable[..., Called], spec
     assert called.code == 2
 
 
+TRACE = """\
+name: replay
+links: {rate: 200 Mbit/s}
+workload: {kind: trace, file: traces/x.%d.et, iterations: 3}
+arms: [{topology: star(hosts=2), scheme: ring}]
+"""
+TRACE_CHANGES: dict[str, tuple[str, str]] = {
+    "trace_file_without_a_rank": ("x.%d.et", "x.et"),
+    "trace_file_elsewhere": ("traces/x.%d.et", "/tmp/x.%d.et"),
+    "trace_of_more_hosts": ("hosts=2", "hosts=3"),
+    "trace_of_fewer_hosts": ("hosts=2", "hosts=1"),
+    "trace_ranks_are_not_hosts": ("iterations: 3", "iterations: 3, ranks: '0..3'"),
+    "trace_ranks_no_range": ("iterations: 3", "iterations: 3, ranks: some"),
+    "trace_compute_unknown": ("iterations: 3", "iterations: 3, compute: real"),
+    "trace_warmup_of_all": ("iterations: 3", "iterations: 3, warmup: 3"),
+    "trace_no_trace": ("x.%d.et", "text.%d.et"),
+    "trace_groups_of_a_list": ("iterations: 3", "iterations: 3, groups: traces/list.json"),
+    "trace_that_never_receives": ("x.%d.et", "lost.%d.et"),
+    "trace_without_a_scheme": (", scheme: ring", ""),
+    "trace_with_jobs": ("scheme: ring", "jobs: [{name: a, hosts: [h0, h1], scheme: ring}]"),
+}
+
+
+@pytest.mark.parametrize("name", TRACE_CHANGES)
+def test_a_trace_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = TRACE_CHANGES[name]
+    assert old in TRACE
+    spec_file.write_text(TRACE.replace(old, new))
+    folder = spec_file.parent / "traces"
+    folder.mkdir()
+    for rank in range(2):
+        with (folder / f"x.{rank}.et").open("wb") as file:
+            chakra.write(file, rank, [Node(1, "", Kind.COMM_COLL, bytes=64, collective=Collective.ALL_REDUCE)], {})
+        with (folder / f"lost.{rank}.et").open("wb") as file:
+            chakra.write(file, rank, [Node(1, "", Kind.COMM_SEND, bytes=64, peer=1, tag=7)] if rank == 0 else [], {})
+        (folder / f"text.{rank}.et").write_text("no trace at all")
+    (folder / "list.json").write_text("[1]")
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
 OWN: dict[str, tuple[str, str]] = {
     "own_model_file_missing": ("./absent.py:Net", "./data.py:load"),
     "own_model_without_a_name": ("./net.py", "./data.py:load"),
@@ -1213,6 +1257,7 @@ def test_every_golden_text_belongs_to_a_case() -> None:
         {path.stem for path in GOLDEN.glob("*.txt")}
         == CHANGES.keys()
         | PROFILE_CHANGES.keys()
+        | TRACE_CHANGES.keys()
         | TOPICS_CHANGES.keys()
         | CALLS.keys()
         | OWN.keys()

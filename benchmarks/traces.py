@@ -1,0 +1,119 @@
+"""Execution traces: how fast they are read, written and played.
+
+    python benchmarks/traces.py [--nodes N]    # half a minute; two ranks on the loopback interface
+
+Each line has what was asked for beside what was seen. Reading takes a process of its own, whose memory is its
+own, less what it has after its imports. The player's own time is the median iteration of 100 nodes of a rank: 99 that
+compute for no time, and a barrier, which moves no bytes. It includes two ranks' barrier over Gloo. Exit code 1 if a
+number is worse than asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import testbed
+from testbed.base.columns import columns
+from testbed.files import foreign
+from testbed.workloads.trace import chakra, files
+from testbed.workloads.trace.graph import Collective, Kind, Node
+from testbed.workloads.trace.transfers import transfers
+
+MOST_READ_S, MOST_READ_BYTES, MOST_EXPORT_S, MOST_OWN_S = 10.0, 500e6, 10.0, 5e-3
+RING, SENDS = 128, 32_512
+
+
+def _write(folder: Path, nodes: list[Node], rank: int = 0) -> None:
+    with (folder / f"x.{rank}.et").open("wb") as file:
+        chakra.write(file, rank, nodes, {})
+
+
+def read(folder: Path, count: int) -> tuple[float, float]:
+    """Return how long reading so many nodes takes (s), and by how much memory grows (bytes)."""
+    alternating = [
+        Node(i, "c", Kind.COMP, (i - 1,) if i else (), duration_us=5)
+        if i % 2
+        else Node(i, "s", Kind.COMM_COLL, (i - 1,) if i else (), bytes=4096, collective=Collective.ALL_REDUCE)
+        for i in range(count)
+    ]
+    _write(folder, alternating)
+    command = [sys.executable, "-P", __file__, "--read", str(folder / "x.0.et")]
+    took_s, grown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(took_s), float(grown)
+
+
+def _read_here(path: Path) -> None:
+    before, begun_s = _peak_bytes(), time.monotonic()
+    files.read(path, foreign.opened)
+    took_s = time.monotonic() - begun_s
+    print(took_s, _peak_bytes() - before)
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process has had. ``ru_maxrss`` would begin with that of the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+def export(folder: Path) -> tuple[float, int]:
+    """Return how long the trace of a large ring takes to make and write (s), and its number of sends."""
+    plan = testbed.forest("ring", f"star(hosts={RING})").model
+    begun_s = time.monotonic()
+    _, ranks = transfers(plan, 2**20)
+    for rank, nodes in ranks.items():
+        _write(folder, nodes, rank)
+    took_s = time.monotonic() - begun_s
+    return took_s, sum(node.kind == Kind.COMM_SEND for nodes in ranks.values() for node in nodes)
+
+
+def own_s(folder: Path) -> float:
+    """Return how long an iteration of 100 nodes takes that neither compute nor move bytes (s)."""
+    nodes = [Node(i, "c", Kind.COMP, (i - 1,) if i else ()) for i in range(99)]
+    nodes.append(Node(99, "b", Kind.COMM_COLL, (98,), collective=Collective.BARRIER))
+    ranks = []
+    for rank in range(2):
+        _write(folder, nodes, rank)
+    for rank in range(2):
+        given = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
+        environment = {**os.environ, **given, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-P", "-m", "testbed.workloads.trace.player", "x.%d.et", "--iterations", "200"]
+        ranks.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True))
+    said = [process.communicate(timeout=120)[0] for process in ranks]
+    times_s = [float(one) for text in said for one in re.findall(r"iteration ([0-9.]+) s", text)]
+    return statistics.median(times_s)
+
+
+def main() -> None:
+    """Measure, and print what was asked beside what was seen."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.read:
+        _read_here(asked.read)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        read_s, grown = read(Path(folder), asked.nodes)
+        export_s, sends = export(Path(folder))
+        player_s = own_s(Path(folder))
+    assert sends == SENDS, f"a ring of {RING} has {SENDS} sends, and not {sends}"
+    rows = [
+        (f"reading {asked.nodes:,} nodes", MOST_READ_S, read_s, "s"),
+        (f"memory of {asked.nodes:,} nodes", MOST_READ_BYTES / 1e6, grown / 1e6, "MB"),
+        (f"export of a ring of {RING}, {sends:,} sends", MOST_EXPORT_S, export_s, "s"),
+        ("an iteration of 100 nodes without time or bytes", 1e3 * MOST_OWN_S, 1e3 * player_s, "ms"),
+    ]
+    print(columns(("what", "asked, at most", "seen", "unit"), [(a, f"{b:g}", f"{c:.3g}", d) for a, b, c, d in rows]))
+    sys.exit(any(seen > most for _, most, seen, _ in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Execution traces: what is in one, and those that are made of an experiment's schemes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.analysis.load import load as load_run
+from testbed.analysis.load import read_samples
+from testbed.base.errors import OutputError, SpecError, UsageError
+from testbed.base.nearest import nearest
+from testbed.experiment.finding import settled
+from testbed.experiment.repeats import Planned
+from testbed.experiment.selection import Wanted
+from testbed.files import foreign
+from testbed.files.writing import whole_file, write_json
+from testbed.run_directory import stored
+from testbed.spec import load
+from testbed.trial.model import Trial
+from testbed.workloads.trace import chakra, files
+from testbed.workloads.trace.graph import Node, critical_path, order
+from testbed.workloads.trace.measured import Iteration, collectives
+from testbed.workloads.trace.transfers import transfers
+
+NETWORKS = {"star": "Switch"}
+"""Topologies that ASTRA-sim's analytical network has, with its names for them."""
+
+
+def show(path: Path, most_nodes: int = chakra.MOST_NODES) -> dict[str, Any]:
+    """Say what the trace of a rank has; times are in microseconds.
+
+    Raises:
+        SpecError: it is absent, or no trace that can be played.
+        MissingToolError: protobuf is not installed.
+    """
+    read, groups = files.read(path, foreign.opened, most_nodes)
+    nodes = order(read.nodes, str(path))
+    whole_us, critical = critical_path(nodes)
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for node in nodes:
+        kind = node.collective.name if node.collective is not None else node.kind.name
+        counts[kind] += 1
+        sizes[kind] += node.bytes
+    return {
+        "file": str(path),
+        "version": read.version,
+        "about": read.about,
+        "nodes": len(nodes),
+        "types": [{"type": kind, "count": count, "bytes": sizes[kind]} for kind, count in counts.most_common()],
+        "groups": {name: list(ranks) for name, ranks in groups.items()}
+        or {node.group: [] for node in nodes if node.group},
+        "computes_us": sum(node.duration_us for node in nodes if node.computes),
+        "critical_path_us": whole_us,
+        "critical_path": critical,
+        "odd": dict(read.odd),
+    }
+
+
+def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Write one synchronisation of an arm as a trace, a file for each node that takes part, with the files by which
+    ASTRA-sim takes it as its own collective.
+
+    Raises:
+        SpecError: the experiment cannot be, or the arm's transfers are not known beforehand.
+        UsageError: there is no such arm.
+        OutputError: a file cannot be written.
+        MissingToolError: protobuf is not installed.
+    """
+    source = settled(load(spec, overrides))
+    trials = Planned(source, only=Wanted(arms=[arm]).of(source)).trials
+    if len({trial.id for trial in trials}) > 1 and len({trial.job.gradient_bytes for trial in trials}) > 1:
+        raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --set KEY=VALUE")
+    trial = trials[0]
+    names, ranks = transfers(trial.job.plan, trial.job.gradient.floats)
+    stem, written = trial.id, _written(out, trial, names, ranks)
+    own = {"all-reduce-implementation-custom": [stem], "collective-optimization": "localBWAware"}
+    write_json(out / f"{stem}.system.json", own)
+    write_json(out / f"{stem}.groups.json", {"0": list(ranks)})
+    written += [str(out / f"{stem}.{what}.json") for what in ("system", "groups")]
+    text = trial.network.topology_text
+    network = NETWORKS.get(text.partition("(")[0], "") if len(ranks) == len(trial.job.plan.workers) else ""
+    left_out = "" if network else f"ASTRA-sim's analytical network has no {text} with these ranks: none is written"
+    if not left_out:
+        rate = f"{trial.network.slowest_bps / 8e9:.9g}"
+        described = f"topology: [ {network} ]\nnpus_count: [ {len(ranks)} ]\nbandwidth: [ {rate} ]  # GB/s\n"
+        with whole_file(out / f"{stem}.network.yml") as file:
+            file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
+        written.append(str(out / f"{stem}.network.yml"))
+    sends = sum(node.kind.name == "COMM_SEND" for nodes in ranks.values() for node in nodes)
+    return {"trial": trial.id, "ranks": len(ranks), "sends": sends, "files": written, "left_out": left_out}
+
+
+def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None = None) -> dict[str, Any]:
+    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, and its sums, in
+    the size that they have without the spec's ``scale``.
+
+    Raises:
+        OutputError: the run has no such trial or iteration, is damaged, or a file cannot be written.
+        SpecError: its iterations are not made of one sum each.
+        MissingToolError: protobuf is not installed.
+    """
+    done = {one.id: one for one in load_run(run, samples=False).trials if one.done}
+    trials = {trial.id: trial for trial in Planned(settled(stored.source_of(run))).trials if trial.id in done}
+    if trial_id not in trials:
+        raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
+    job = trials[trial_id].job
+    if job.workload.program or not job.kind.sums_together or job.work.overlap != "none":
+        raise SpecError(
+            f"{trial_id}: its iterations are not one sum of all ranks each, and no trace is made of others",
+            fix="take a trial of a synchronous scheme, without overlap",
+        )
+    table = read_samples(run, trial_id, needed=True, warmup=0)
+    assert table is not None  # it is needed
+    if iteration is not None:
+        table = table[table["iteration"] == iteration]
+        if table.empty:
+            raise OutputError(f"{trial_id} has no iteration {iteration}", fix="leave --iteration out: all are written")
+    columns, sum_bytes = list(Iteration._fields), round(job.gradient_bytes * job.work.scale)
+    ranks = {}
+    for rank, rows in table.sort_values("iteration").groupby("rank"):
+        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), sum_bytes)
+    names = [job.plan.nodes[node] for node in job.plan.workers]
+    return {
+        "trial": trial_id,
+        "ranks": len(ranks),
+        "files": _written(out, trials[trial_id], names, ranks),
+        "left_out": "",
+    }
+
+
+def _written(out: Path, trial: Trial, names: Sequence[str], ranks: Mapping[int, Sequence[Node]]) -> list[str]:
+    """Write a file for each rank, with what the trial is called; return their names.
+
+    Raises:
+        OutputError: one cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out} cannot be made: {error.strerror}", fix="name another folder") from None
+    about = {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme, "units": "us, bytes"}
+    written = []
+    for rank, nodes in ranks.items():
+        path = out / f"{trial.id}.{rank}.et"
+        with whole_file(path) as file:
+            chakra.write(file, rank, nodes, {**about, "rank": str(rank), "node": names[rank]})
+        written.append(str(path))
+    return written

@@ -1,0 +1,114 @@
+"""Files of Chakra's: what is written, what is read, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from testbed.base.errors import SpecError
+from testbed.workloads.trace import chakra
+from testbed.workloads.trace.graph import Collective, Kind, Node
+
+pytest.importorskip("google.protobuf")
+
+NODES = [
+    Node(1, "forward", Kind.COMP, duration_us=300_000),
+    Node(2, "sum", Kind.COMM_COLL, (1,), bytes=12_500_000, collective=Collective.ALL_REDUCE, group="0", priority=3),
+    Node(3, "out", Kind.COMM_SEND, (1,), (2,), bytes=4096, peer=1, tag=7),
+    Node(4, "in", Kind.COMM_RECV, bytes=4096, peer=1, tag=8),
+]
+
+
+def _file(nodes: list[Node]) -> bytes:
+    file = io.BytesIO()
+    chakra.write(file, 0, nodes, {"trial": "ring-b16"})
+    return file.getvalue()
+
+
+def _record(kind: Kind, attributes: Mapping[str, Mapping[str, Any]], **fields: Any) -> bytes:
+    """A file with one node of another writer's."""
+    metadata, node = chakra._messages()
+    file = io.BytesIO()
+    chakra._put(file, metadata(version="1.0.0"))
+    record = node(id=57, name="x", type=kind, **fields)
+    for name, value in attributes.items():
+        record.attr.add(name=name, **value)
+    chakra._put(file, record)
+    return file.getvalue()
+
+
+def test_what_is_written_is_read() -> None:
+    read = chakra.read(io.BytesIO(_file(NODES)), "x.0.et")
+    assert (read.version, read.about, read.nodes, read.odd) == (chakra.VERSION, {"trial": "ring-b16"}, NODES, {})
+
+
+def test_every_attribute_has_the_type_that_readers_look_for() -> None:
+    """ASTRA-sim's feeder reads an attribute of another type as 0."""
+    _, of_node = chakra._messages()
+    wanted = {"is_cpu_op": "bool_val", "comm_type": "int64_val", "comm_size": "int64_val", "pg_name": "string_val"}
+    wanted |= dict.fromkeys(("comm_src", "comm_dst", "comm_tag", "comm_priority"), "int32_val")
+    file, found = io.BytesIO(_file(NODES)), {}
+    while length := chakra._length(file):
+        record = of_node.FromString(file.read(length)) if file.tell() > 40 else file.read(length)
+        found |= {one.name: one.WhichOneof("value") for one in getattr(record, "attr", ())}
+    assert found == wanted
+
+
+def test_a_size_of_another_type_is_read_and_said() -> None:
+    content = _record(Kind.COMM_COLL, {"comm_type": {"int64_val": 0}, "comm_size": {"uint64_val": 64}})
+    read = chakra.read(io.BytesIO(content), "x.0.et")
+    assert read.nodes[0].bytes == 64
+    assert read.odd == {"comm_size is uint64, and readers look for int64": 1}
+
+
+SIZE = {"comm_size": {"int64_val": 64}}
+SUM = {"comm_type": {"int64_val": 0}}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\xff" * 9 + b"\x01", "x.0.et: is no Chakra trace: record 1 has 18,446,744,073,709,551,615 bytes"),
+        (b"\xf3\xeb\xd4\x93\x07abc", "x.0.et: is no Chakra trace: record 1 has 1,920,284,147 bytes"),
+        (b"hello, this is text. " * 9, "x.0.et: is no Chakra trace: record 1 cannot be decoded"),
+        (b"", "x.0.et: is no Chakra trace: it is empty"),
+        (_file(NODES)[:-3], "x.0.et: is cut off in record 5"),
+        (_record(Kind.COMM_COLL, SUM), "x.0.et: node 57 has no comm_size"),
+        (_record(Kind.COMM_COLL, SUM | {"comm_size": {"int64_val": 0}}), "x.0.et: node 57 has comm_size 0"),
+        (_record(Kind.COMM_COLL, SIZE), "x.0.et: node 57 has no comm_type"),
+        (_record(Kind.COMM_COLL, SIZE | {"comm_type": {"int64_val": 77}}), "x.0.et: node 57 has comm_type 77"),
+        (
+            _record(Kind.COMM_COLL, SIZE | {"comm_type": {"int64_val": 3}}),
+            "x.0.et: node 57 is a GATHER, which is not played",
+        ),
+        (_record(Kind.COMM_SEND, SIZE), "x.0.et: node 57 has no comm_dst"),
+        (
+            _record(Kind.COMP, {}, duration_micros=10**12),
+            "x.0.et: node 57 takes 1,000,000,000,000 us, and a day is the most",
+        ),
+    ],
+)
+def test_what_is_no_trace_is_refused(content: bytes, told: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        chakra.read(io.BytesIO(content), "x.0.et")
+    assert caught.value.problem == told
+
+
+def test_more_nodes_than_are_asked_for_are_refused() -> None:
+    with pytest.raises(SpecError, match="more than 3 nodes"):
+        chakra.read(io.BytesIO(_file(NODES)), "x.0.et", most_nodes=3)
+
+
+@given(some.binary(max_size=200), some.integers(0, 200))
+def test_a_damaged_file_is_refused_or_read(junk: bytes, at: int) -> None:
+    content = _file(NODES)
+    damaged = content[: at % len(content)] + junk + content[at % len(content) + len(junk) :]
+    try:
+        chakra.read(io.BytesIO(damaged), "x.0.et")
+    except SpecError:
+        return

@@ -1,0 +1,71 @@
+"""Synchronisations of schemes as traces."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import testbed
+from testbed.base.errors import SchemeError
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.messages import messages
+from testbed.workloads.trace.graph import Kind, Node, check, order
+from testbed.workloads.trace.measured import Iteration, collectives
+from testbed.workloads.trace.transfers import transfers
+
+
+def _of(ranks: dict[int, list[Node]], kind: Kind) -> list[Node]:
+    return [node for nodes in ranks.values() for node in nodes if node.kind == kind]
+
+
+@pytest.mark.parametrize(("hosts", "sends", "nbytes"), [(4, 24, 262_144), (8, 112, 131_072)])
+def test_a_ring_of_a_mebibyte(hosts: int, sends: int, nbytes: int) -> None:
+    names, ranks = transfers(testbed.forest("ring", f"star(hosts={hosts})").model, 2**18)
+    assert names == [f"h{i}" for i in range(hosts)]
+    assert [node.bytes for node in _of(ranks, Kind.COMM_SEND)] == [nbytes] * sends
+    assert len(_of(ranks, Kind.COMM_RECV)) == sends
+
+
+@pytest.mark.parametrize(
+    ("scheme", "network"),
+    [
+        ("ps", "star(hosts=5)"),
+        ("bml", "bcube(n=2,k=2)"),
+        ("two_level", "spine_leaf(racks=2,hosts_per_rack=2,spines=1)"),
+        ("halving_doubling", "star(hosts=8)"),
+        ("switchml", "star(hosts=4,ina=all)"),
+        ("tree", "star(hosts=6)"),
+    ],
+)
+def test_each_send_is_received_and_ranks_keep_the_order_of_the_scheme(scheme: str, network: str) -> None:
+    made = testbed.forest(scheme, network)
+    _, ranks = transfers(made.model, 2**16)
+    ordered = check(ranks, {})
+    for rank, nodes in ordered.items():
+        last: dict[int, int] = {}
+        for node in nodes:
+            if node.kind == Kind.COMM_SEND:
+                assert node.control == ((last[node.peer],) if node.peer in last else ()), (scheme, rank)
+                last[node.peer] = node.id
+    sent = Counter(node.bytes for node in _of(ranks, Kind.COMM_SEND))
+    assert sent == Counter(one.bytes for one in messages(made.model, whole(made.model, 2**16)))
+
+
+def test_a_rank_issues_the_more_urgent_of_two_sends_first() -> None:
+    _, ranks = transfers(testbed.forest("ps", "star(hosts=4)").model, 2**16)
+    first = [node for node in order(ranks[0], "rank 0") if node.kind == Kind.COMM_SEND and not node.after]
+    assert [node.priority for node in first] == sorted((node.priority for node in first), reverse=True)
+
+
+def test_an_asynchronous_scheme_has_none() -> None:
+    with pytest.raises(SchemeError, match="async_ps is no scheme whose transfers are known beforehand"):
+        transfers(testbed.forest("async_ps", "star(hosts=4)").model, 64)
+
+
+def test_an_iteration_is_what_was_computed_a_sum_and_a_step() -> None:
+    moments = [Iteration(10.0, 10.3, 11.3, 11.35), Iteration(11.35, 11.75, 12.75, 12.75)]
+    nodes = collectives(moments, 4096)
+    assert [node.duration_us for node in nodes] == [300_000, 0, 50_000, 400_000, 0, 0]
+    assert [node.bytes for node in nodes] == [0, 4096, 0, 0, 4096, 0]
+    assert [node.after for node in nodes] == [(), (0,), (1,), (2,), (3,), (4,)]

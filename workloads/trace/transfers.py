@@ -1,0 +1,73 @@
+"""One synchronisation of a scheme as a trace: sends and receives of every node, in the order of the engine.
+
+What a trace lacks is order. So each send has a priority, the earlier the larger, and a control edge from the send
+before it on the same connection.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from testbed.base.errors import SchemeError
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.messages import messages
+from testbed.workloads.trace.graph import Kind, Node
+
+MOST_MESSAGES = 1_000_000
+"""The most messages of a trace that is made: their nodes take 2 GB."""
+
+
+def transfers(plan: Plan, floats: int) -> tuple[list[str], dict[int, list[Node]]]:
+    """Return the names of the nodes that take part, by rank, workers first; and by rank, what each does. Chunks of a
+    class are one.
+
+    Raises:
+        SchemeError: what moves is not known before it runs.
+    """
+    if not isinstance(plan, Forest) or plan.kind != "forest":
+        raise SchemeError(
+            f"{plan.scheme} is no scheme whose transfers are known beforehand",
+            fix="take a synchronous one, such as ring",
+        )
+    others = [node for node in range(len(plan.nodes)) if node not in plan.workers]
+    nodes = [
+        *plan.workers,
+        *(node for node in others if (plan.reduce[:, node] != ABSENT).any()),
+    ]
+    ranks = {node: rank for rank, node in enumerate(nodes)}
+    found: dict[int, list[Node]] = {rank: [] for rank in ranks.values()}
+    sent: dict[tuple[int, int], int] = {}
+    received: dict[int, int] = {}  # by the number of a message, the node of its receiver that adds it or has it
+    tags: dict[tuple[int, str], int] = defaultdict(lambda: len(tags))
+    for number, one in enumerate(messages(plan, whole(plan, floats))):
+        if number == MOST_MESSAGES:
+            raise SchemeError(f"{plan.scheme} has more than {MOST_MESSAGES:,} messages", fix="take fewer hosts")
+        src, dst = ranks[one.src], ranks[one.dst]
+        tag, called = tags[one.what.klass, one.what.phase], f"class {one.what.klass} {one.what.phase}"
+        first = 3 * number + 1
+        found[src].append(
+            Node(
+                first,
+                f"{called} to {dst}",
+                Kind.COMM_SEND,
+                tuple(received[before] for before in one.after),
+                (sent[src, dst],) if (src, dst) in sent else (),
+                bytes=one.bytes,
+                peer=dst,
+                tag=tag,
+                priority=-number,
+                stream=(False, 0),
+            )
+        )
+        sent[src, dst] = first
+        came = Node(
+            first + 1, f"{called} from {src}", Kind.COMM_RECV, bytes=one.bytes, peer=src, tag=tag, priority=-number
+        )
+        found[dst].append(came._replace(stream=(False, 0)))
+        received[one.number] = first + 1
+        if one.what.phase == "up":
+            found[dst].append(Node(first + 2, f"{called} added", Kind.COMP, (first + 1,), stream=(False, 0)))
+            received[one.number] = first + 2
+    return [plan.nodes[node] for node in nodes], found
