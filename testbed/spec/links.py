@@ -118,7 +118,7 @@ class Links(Group):
         most_bytes = self.small_queue_bytes or LARGE_PACKET_BYTES[0]
         if self.full_packet_bytes is not None and not self.mtu <= self.full_packet_bytes <= most_bytes:
             raise refuse(
-                f"full_packets is {self.full_packet_bytes:,} B, and large packets have {self.mtu:,} to {most_bytes:,} B",
+                f"full_packets is {self.full_packet_bytes:,} B: large packets have {self.mtu:,} to {most_bytes:,} B",
                 f"give full_packets from {self.mtu} B to {most_bytes} B, or leave it out",
             )
         if self.ecn and self.ecn.mark_at_bytes >= self.queue_bytes:
