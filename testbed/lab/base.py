@@ -144,6 +144,8 @@ class LinkSettings:
     small_queue_bytes: int | None = None
     """The most that a connection may have in the queue of its host's port, and the largest packet that it hands there
     at once; None leaves both to the kernel and to the links' rates."""
+    full_packet_bytes: int | None = None
+    """The size up to which TCP fills a large packet if it has that much to send; None leaves it to the kernel."""
 
     @property
     def drops(self) -> bool:

@@ -86,6 +86,10 @@ class Links(Group):
     it hands there at once (GSO). By default the kernel decides: packets have up to 64 KiB, which take a link of
     100 Mbit/s 5 ms, and each connection of a host may have two or more in the queue. Small values take more processor
     time."""
+    full_packet_bytes: Size | None = Field(None, alias="full_packets", examples=["16 KiB"])
+    """The size up to which TCP fills a large packet if it has that much to send (GSO). By default a packet has what its
+    connection sends in about 1 ms. If there are hundreds of connections, larger packets take much less processor
+    time."""
 
     @property
     def own(self) -> Mapping[str, OwnLinks]:
@@ -111,6 +115,12 @@ class Links(Group):
                 f"small_queues is {self.small_queue_bytes:,} B, and a packet has {self.mtu:,} B",
                 f"give small_queues from {self.mtu} B to {LARGE_PACKET_BYTES[0] // 1024} KiB, or leave it out",
             )
+        most_bytes = self.small_queue_bytes or LARGE_PACKET_BYTES[0]
+        if self.full_packet_bytes is not None and not self.mtu <= self.full_packet_bytes <= most_bytes:
+            raise refuse(
+                f"full_packets is {self.full_packet_bytes:,} B: large packets have {self.mtu:,} to {most_bytes:,} B",
+                f"give full_packets from {self.mtu} B to {most_bytes} B, or leave it out",
+            )
         if self.ecn and self.ecn.mark_at_bytes >= self.queue_bytes:
             raise refuse(
                 f"a queue of {self.queue_bytes:,} B never gets as long as {self.ecn.mark_at_bytes:,} B, at which it "
@@ -123,5 +133,5 @@ class Links(Group):
     def _without_what_is_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out keys that nobody asked for: trials that ran before there were such keys stay the same."""
         found: dict[str, Any] = dump(self)
-        later = ("ecn", "small_queues", "small_queue_bytes")
+        later = ("ecn", "small_queues", "small_queue_bytes", "full_packets", "full_packet_bytes")
         return {key: value for key, value in found.items() if key not in later or value is not None}

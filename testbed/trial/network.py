@@ -112,5 +112,6 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         congestion_control=congestion_control,
         mark_at_bytes=links.ecn.mark_at_bytes if links.ecn else None,
         small_queue_bytes=links.small_queue_bytes,
+        full_packet_bytes=links.full_packet_bytes,
         disturbed=any(one.drops_packets or one.disturbs_tcp for one in perturbations),
     )

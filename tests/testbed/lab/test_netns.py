@@ -183,11 +183,12 @@ def test_packets_are_handed_down_as_large_as_fast_links_allow(lab: NetnsLab) -> 
 
 
 def test_a_connection_keeps_little_in_its_hosts_queue_where_queues_are_small(lab: NetnsLab) -> None:
-    up(lab, "star(hosts=2)", LinkSettings(small_queue_bytes=8192), 100_000_000)
+    up(lab, "star(hosts=2)", LinkSettings(small_queue_bytes=8192, full_packet_bytes=4096), 100_000_000)
     lab.verify()
     told = lab.describe()
     assert told["large_packet_bytes"] == 8192
     assert told["sysctls"]["ipv4/tcp_limit_output_bytes"] == {"8192": 3}
+    assert told["sysctls"]["ipv4/tcp_min_tso_segs"] == {"3": 3}  # segments of 1,448 bytes
     carries(lab, 100_000_000 * 1448 / 1514, 0.8, 1.01)
     table = lab.execute(0, ["cat", "/proc/net/dev"], 5).stdout
     sent_bytes, packets = next(map(int, line.split()[9:11]) for line in table.splitlines() if "eth0" in line)

@@ -106,6 +106,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "reorder_without_a_delay": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, reorder: 1 %"),
     "queue_smaller_than_a_packet": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, queue: 1 kB"),
     "small_queues_of_a_byte": ("rate: 200 Mbit/s}", "rate: 200 Mbit/s, small_queues: 1 B}"),
+    "full_packets_above_small_queues": (
+        "rate: 200 Mbit/s}",
+        "rate: 200 Mbit/s, small_queues: 8 KiB, full_packets: 16 KiB}",
+    ),
     "mtu_tiny": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, mtu: 60"),
     "links_key_misspelt": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, dealy: 5 ms"),
     "links_of_no_node": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, h9: {rate: 5 Mbit/s}"),

@@ -102,9 +102,10 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
             "links.ecn: the lab baremetal does not mark packets: their queues are in the network that is there",
             fix="leave it out for this lab, or take the lab netns",
         )
-    if settings.small_queue_bytes is not None:
+    tcp = {"small_queues": settings.small_queue_bytes, "full_packets": settings.full_packet_bytes}
+    for key in (key for key, size in tcp.items() if size is not None):
         raise SpecError(
-            "links.small_queues: the lab baremetal leaves TCP's queues as each machine has them",
+            f"links.{key}: the lab baremetal leaves TCP's queues as each machine has them",
             fix="leave it out for this lab, or take the lab netns",
         )
     _check_hosts(topology, inventory)

@@ -6,6 +6,7 @@ file system, the entries of all namespaces share one hash chain. So many namespa
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 
@@ -47,6 +48,10 @@ ASK_FOR_ECN = {"ipv4/tcp_ecn": "1"}
 none."""
 SMALL_QUEUES = "ipv4/tcp_limit_output_bytes"
 """Setting of TCP Small Queues: the most bytes that a connection has in its host's queues (tcp(7))."""
+FULL_PACKETS = "ipv4/tcp_min_tso_segs"
+"""Setting of the fewest segments that TCP puts into a large packet if it has as many to send (tcp(7))."""
+SEGMENT_HEADERS_BYTES = 52
+"""Bytes of the headers of IP, and TCP with timestamps, in each segment."""
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
 
 
@@ -64,7 +69,9 @@ def wanted(node: NodePlan, has_ipv6: bool, settings: LinkSettings) -> dict[str, 
     chosen = {CONGESTION_CONTROL: congestion_control} if congestion_control else {}
     probes = NO_PROBES if settings.is_calm else {}
     small = {SMALL_QUEUES: str(settings.small_queue_bytes)} if settings.small_queue_bytes else {}
-    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks, **probes, **small}
+    segments = math.ceil((settings.full_packet_bytes or 0) / (settings.mtu - SEGMENT_HEADERS_BYTES))
+    full = {FULL_PACKETS: str(segments)} if segments else {}
+    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks, **probes, **small, **full}
 
 
 def has_ipv6() -> bool:

@@ -50,6 +50,7 @@ from testbed.lab.netns.kernel_interface.nfqueue import (
     error_code,
     stamping,
 )
+from testbed.lab.netns.kernel_interface.sysctls import SEGMENT_HEADERS_BYTES
 from testbed.lab.netns.network.lane import AHEAD, CUT, LOST, Lane
 from testbed.lab.requests import Requests, request
 
@@ -61,8 +62,6 @@ and this margin, up to this lead; the rest is waited for awake. An idle core of 
 wake up."""
 READS, ALL = 64, 1 << 16
 """Messages to read from one queue before looking at others and at what is due; and more than come of one packet."""
-HEADERS_BYTES = 52
-"""Bytes of the headers of IP, and TCP with timestamps, in each packet of the wire."""
 STALE_NS = 10**9
 """Nanoseconds beyond which an arrival that seems so long ago is a stepped clock's doing."""
 
@@ -235,8 +234,8 @@ class DelayLine:
             start = self._length_at = attribute_at(bytes(self._buffer[:length]), length, LENGTH_HEADER)
             if not start:
                 return 1
-        payload = int(LENGTH.unpack_from(self._buffer, start + 4)[0]) - HEADERS_BYTES
-        return max(1, -(-payload // (track.mtu_bytes - HEADERS_BYTES)))
+        payload = int(LENGTH.unpack_from(self._buffer, start + 4)[0]) - SEGMENT_HEADERS_BYTES
+        return max(1, -(-payload // (track.mtu_bytes - SEGMENT_HEADERS_BYTES)))
 
     def _arrival_ns(self, length: int, offset_ns: int) -> int:
         """Moment at which the packet of the message in the buffer arrived, on the monotonic clock (ns)."""

@@ -157,3 +157,5 @@ def test_one_link_with_a_delay_and_marking_are_refused() -> None:
         network.check(plain, LinkSettings(mark_at_bytes=100_000), inventory(2))
     with pytest.raises(SpecError, match=r"links\.small_queues: the lab baremetal leaves TCP's queues"):
         network.check(plain, LinkSettings(small_queue_bytes=8192), inventory(2))
+    with pytest.raises(SpecError, match=r"links\.full_packets: the lab baremetal leaves TCP's queues"):
+        network.check(plain, LinkSettings(full_packet_bytes=8192), inventory(2))
