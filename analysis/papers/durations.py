@@ -18,7 +18,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "rina/figure12_vgg16.yaml": (60.4, 527.2),
     "rina/figure12_resnet50.yaml": (33.7, 209.3),
     "plink/probe.yaml": (136.4, 671.8),
-    "plink/grouping.yaml": (484.2, 6227.3),
+    "plink/grouping.yaml": (511.6, 6615.7),
     "plink/k.yaml": (27.5, 261.4),
     "plink/switch.yaml": (47.2, 225.8),
     "plink/autotune.yaml": (114.1, 231.9),
