@@ -88,6 +88,10 @@ def export(
     from testbed.api.traces import export_measured
     from testbed.base.errors import UsageError
 
+    if trial is not None and overrides:
+        raise UsageError("--set changes a spec, and a trial ran as it was", fix="leave --set out")
+    if trial is None and iteration is not None:
+        raise UsageError("--iteration is of a trial that ran", fix="give --trial, or leave --iteration out")
     if trial is not None and arm is None:
         found = export_measured(source, trial, out, iteration)
     elif arm is not None and trial is None:

@@ -39,12 +39,15 @@ def explained(error: Any, command: str) -> UsageError:
         problem = f"no {_named(error.param)} is given: {about[0].lower()}{about[1:]}"
         return UsageError(problem, fix=f"write it as {_form(context)}; {command} -h explains it")
     if kind == "NoSuchOption":
+        from testbed.spec.explain import known_keys  # pydantic takes longer to load than the rest
+
         known = [option for parameter in context.command.params for option in parameter.opts]
         fix = nearest(error.option_name, known)
-        lists = f"{command} -h lists its options"
-        return UsageError(
-            f"{command} has no option {error.option_name}", fix=fix if fix.startswith("did you mean") else lists
-        )
+        if "--set" in known and (key := error.option_name.lstrip("-").replace("-", "_")) in known_keys(()):
+            fix = f"write it as --set {key}=VALUE"
+        elif not fix.startswith("did you mean"):
+            fix = f"{command} -h lists its options"
+        return UsageError(f"{command} has no option {error.option_name}", fix=fix)
     if kind == "BadOptionUsage" and "requires an argument" in message:
         fix = f"write it as {error.option_name} VALUE; {command} -h says which values there are"
         return UsageError(f"{error.option_name} has no value", fix=fix)

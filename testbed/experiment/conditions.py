@@ -162,7 +162,8 @@ def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
 
 def _computing(trial: Trial) -> int:
     """Count the processes that compute at once on this machine."""
-    if not trial.spec.place.is_here:
+    program = trial.spec.workload.program
+    if not trial.spec.place.is_here or (program and not program.computes):
         return 0
     return sum(job.world for job in trial.jobs if not job.knows_pace)
 

@@ -453,7 +453,7 @@ class _Cells:
             if not all(cell.arm.scheme for cell in group):  # or a launcher is left out, which need not be installed
                 is_here = spec.place.is_here
                 self._said("workload.command", at, partial(check_program, program.words, folder, is_here=is_here))
-            if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
+            if self._said(program.inputs_key, at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:
             work = synchronised(spec.workload)

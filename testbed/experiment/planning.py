@@ -36,14 +36,14 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
         MissingToolError: a lab that only plays trials lacks something.
     """
     source = settled(source)
-    planned = Planned(source, only=only).trials
+    found = Planned(source, only=only)
+    planned = found.trials
     spec = source.spec
     if spec.place.plays:  # it is opened at no cost
         from testbed.execution.place import place_of  # imports pandas, which takes longer than most plans
 
         with closing(place_of(spec.place.open(Opening(spec.lab_options)), spec.place.limits)) as place:
-            for trial in planned:
-                place.require(trial)
+            found.require(place.require)
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
     firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]

@@ -13,7 +13,7 @@ from testbed.analysis.cell import Cell, cell_of
 from testbed.analysis.numbers.statistics import median
 from testbed.analysis.numbers.stopping import promise
 from testbed.analysis.verdicts import VALID, numbers_of
-from testbed.base.errors import UsageError
+from testbed.base.errors import SpecError, UsageError
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import Block, blocks, in_order, part
@@ -67,7 +67,7 @@ class Planned:
             SpecError: an arm cannot be.
             UsageError: there are fewer groups of trials than parts, or ``only`` leaves no trial.
         """
-        self._spec = source.spec
+        self._spec, self._name = source.spec, source.name
         firsts = first_trials(source)
         selected = set(only(firsts)) if only else {first.id for first in firsts}
         everything = blocks(firsts)
@@ -106,6 +106,18 @@ class Planned:
         self._blocks = [tuple(map(kept, block)) for block in self._blocks]
         self._possible = list(map(kept, self._possible))
         self.firsts, self.trials = list(map(kept, self.firsts)), list(map(kept, self.trials))
+
+    def require(self, ask: Callable[[Trial], None]) -> None:
+        """Ask whether each cell can run.
+
+        Raises:
+            SpecError: one cannot; it names the spec.
+        """
+        for first in self.firsts:
+            try:
+                ask(first)
+            except SpecError as error:
+                raise SpecError(f"{self._name}: {error.problem}", fix=error.fix) from None
 
     @property
     def is_full(self) -> bool:

@@ -89,8 +89,8 @@ class Experiment:
         )
         self._runner: Checker = (open_runner or partial(Here, _opener(source), source.spec.place.limits))()
         try:
+            self._plan.require(self._runner.require)
             for trial in self._plan.firsts:
-                self._runner.require(trial)
                 for job in trial.jobs:
                     job.kind.software.require(job.plan)
                     controllers_of(job.kind)

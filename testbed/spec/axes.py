@@ -30,10 +30,10 @@ from testbed.workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
 FIXED = frozenset(
-    {"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup", "jobs"}
+    {"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup", "jobs", "ranks"}
 )
 """Fields that are never swept: names of things, what one run has one of, what says how to sweep and how to evaluate,
-and lists of jobs."""
+lists of jobs, and ranks, which are a range."""
 PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {
     "topology": topologies.parameters_named,

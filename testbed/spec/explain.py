@@ -43,8 +43,8 @@ _EXPECTED = {
 
 _UNIONS: dict[str, Mapping[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
 """Groups that may be at a key, by the word that each one's ``kind`` has."""
-_TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
-"""Groups by the tag that pydantic puts into a mistake's path after such a key: the kind by which the rest is to be
+_TAGS = {tag(kind): kind for union in _UNIONS.values() for kind in union}
+"""Kinds by the tag that pydantic puts into a mistake's path after such a key: the kind by which the rest is to be
 read."""
 _WRONG_KIND = "union_tag_invalid"
 _KEY = "[key]"
@@ -231,12 +231,13 @@ class _Schema:
     def group(self, path: Path) -> type[Group] | None:
         """Find the group at ``path``, None where there is none."""
         group: type[Group] | None = self.root
-        keys = iter(path)
+        keys, before = iter(path), ""
         for key in keys:
-            if key in _TAGS:
-                group = _TAGS[str(key)]
+            if key in _TAGS:  # workloads and perturbations have kinds of the same name
+                group = _UNIONS[before][_TAGS[str(key)]]
             if isinstance(key, int) or group is None or key in _TAGS:
                 continue
+            before = key
             field = field_of(group, key)
             if field and get_origin(field.annotation) is dict:
                 next(keys, None)  # a name of the user's choice

@@ -31,7 +31,7 @@ MISTAKES = {
         "indented unlike the lines above",
         "indent all keys of a group alike, and deeper than the key above them",
     ),
-    r"expected <block end>.*('-'|'\?')": (
+    r"expected <block end>.*('-'|'\?'|<block sequence start>)": (
         "list entries (-) and keys are mixed, or indented unlike each other",
         "indent the entries of a list alike, below their key",
     ),

@@ -119,7 +119,7 @@ class Inputs:
     def _some_matching(self, pattern: str) -> list[str]:
         found = self._matching(pattern)
         if not found:
-            raise SpecError(f"no file in {self._shown} matches {pattern!r}", fix="correct it, or leave it out")
+            raise SpecError(f"no file in {self._shown} matches {pattern!r}", fix="correct it, or put such a file there")
         return found
 
     def _matching(self, pattern: str) -> list[str]:
@@ -180,7 +180,7 @@ class Inputs:
             if path.is_symlink() and not follow:
                 return _hex(f"a link to {path.readlink()}".encode())
             if not path.is_file():
-                raise SpecError(f"there is no file {name!r} in {self._shown}", fix="correct its name, or leave it out")
+                raise SpecError(f"there is no file {name!r} in {self._shown}", fix="correct its name, or put it there")
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES - self._read_bytes + 1)
         except OSError as error:
@@ -208,7 +208,8 @@ def check_unchanged(trial: Trial) -> None:
     } - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}
     if told := differing(planned, now):
-        which = "; workload.inputs says which files count" if trial.spec.workload.program else ""
+        program = trial.spec.workload.program
+        which = f"; {program.inputs_key} says which files count" if program else ""
         fix = f"undo that and go on with --resume, or run into a new directory{which}"
         raise ChangedError(f"{told} since the run began", fix=fix)
 

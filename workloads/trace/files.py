@@ -67,7 +67,9 @@ def _are_ranks(value: object) -> bool:
 def unreadable(name: str, error: OSError | ValueError) -> SpecError:
     """Make the error for a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return SpecError(f"there is no file {name}", fix="give the file of each rank, or take fewer hosts")
+        return SpecError(
+            f"there is no file {name}", fix="correct its name, give the file of each rank, or take fewer hosts"
+        )
     told = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
     return SpecError(f"{name}: {told:.200}", fix="correct the file, or name another one")
 

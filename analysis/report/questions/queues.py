@@ -216,10 +216,10 @@ def _caption(shown: _Shown) -> str:
 
 def _worst(network: str, shown: Sequence[_Shown]) -> str:
     one, link = max(((one, one.links[0]) for one in shown), key=lambda both: both[1].ms(both[1].mean_bytes))
-    of = f"On {network}, on average most" if network else "On average most"
+    of = f"On {network}, bytes" if network else "Bytes"
     which = f" of the {len(shown)} trials that are shown" if len(shown) > 1 else ""
     return (
-        f"{of} waited at {link.name} in {_name(one)}{which}: {words.amount(link.mean_bytes)}, and "
+        f"{of} waited longest at {link.name} in {_name(one)}{which}: {words.amount(link.mean_bytes)} on average, and "
         f"{words.amount(link.most_bytes)} at most, which take {words.seconds(link.ms(link.mean_bytes) / 1e3)} and "
         f"{words.seconds(link.ms(link.most_bytes) / 1e3)} at the link's rate."
     )

@@ -235,15 +235,15 @@ def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
     if len(wide) == 1 < len(cells):
         spread, cell = wide[0]
         which = f"{on}only one of {len(cells)} 95th percentiles is VALID"
-        sentences.append(f"{_capital(which)}: that of {words.in_cell(cell)} is {words.ratio(spread)} its median.")
+        sentences.append(f"{_capital(which)}: that of {words.in_cell(cell)} is {_times_median(spread, cell)}.")
     elif len(wide) == 1:
         ((spread, cell),) = wide
         which = f"{on}the 95th percentile of {words.in_cell(cell)}"
-        sentences.append(f"{_capital(which)} is {words.ratio(spread)} its median.")
+        sentences.append(f"{_capital(which)} is {_times_median(spread, cell)}.")
     elif wide:
         spread, cell = max(wide, key=lambda row: row[0])
         of = on if len(wide) == len(cells) else f"{on}of the {len(wide)} whose 95th percentile is VALID, "
-        name, told = words.in_cell(cell), f"its 95th percentile is {words.ratio(spread)} its median"
+        name, told = words.in_cell(cell), f"its 95th percentile is {_times_median(spread, cell)}"
         sentences.append(f"{_capital(of)}{name} varies most: {told}.")
     return sentences
 
@@ -273,6 +273,11 @@ def _is_below_theory(cell: MeasuredCell) -> bool:
         if bound_s < theory_s and trial.gst_s.min() < theory_s:
             return True
     return False
+
+
+def _times_median(spread: float, cell: MeasuredCell) -> str:
+    """Say how many times the median; of repeats, that is another number than the quotient of the table's medians."""
+    return f"{words.ratio(spread)} its median{' within a trial' * (len(cell.finished) > 1)}"
 
 
 def _p95_over_median(cell: MeasuredCell) -> float | None:

@@ -36,6 +36,10 @@ class Program:
     outputs: tuple[str, ...] = ()
     python: str | None = None
     """The Python of its ranks; None for the one that testbed runs with."""
+    inputs_key: str = "workload.inputs"
+    """The place in a spec that names ``inputs``."""
+    computes: bool = True
+    """Whether it takes processor time, as a program that waits in place of computing does not."""
 
 
 @dataclass(frozen=True)

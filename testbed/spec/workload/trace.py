@@ -43,7 +43,7 @@ def _of_each_rank(value: str) -> str:
 def _range(value: str) -> str:
     match = re.fullmatch(r"(\d{1,6})\.\.(\d{1,6})", value)
     if not match or int(match[1]) > int(match[2]):
-        raise refuse(f"{value!r:.60} is no range of ranks", "write it as '0..7', with the quotation marks")
+        raise refuse(f"{value!r:.60} is no range of ranks", "write it as 0..7")
     return value
 
 
@@ -77,7 +77,7 @@ class Trace(Workload):
     )
     """A JSON file with the ranks of each group, as ASTRA-sim has it. Without it, groups that a trace only names are all
     ranks."""
-    ranks: Annotated[str, Field(strict=True), AfterValidator(_range)] | None = Field(None, examples=["'0..7'"])
+    ranks: Annotated[str, Field(strict=True), AfterValidator(_range)] | None = Field(None, examples=["0..7"])
     """The ranks of the trace that are played, if they are fewer than it has. They must talk among themselves only."""
     iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["3"])
     """How many times the trace is played."""
@@ -101,7 +101,8 @@ class Trace(Workload):
         words += ["--iterations", str(self.iterations), "--scale", f"{self.scale:g}", "--pace", f"{self.compute:g}"]
         if self.groups:
             words += ["--groups", self.groups]
-        return Program(tuple(words), (self.file.replace("%d", "*"), *([self.groups] if self.groups else [])))
+        inputs = (self.file.replace("%d", "*"), *([self.groups] if self.groups else []))
+        return Program(tuple(words), inputs, inputs_key="workload", computes=False)
 
     @property
     def reading(self) -> Reading:

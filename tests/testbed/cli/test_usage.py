@@ -33,12 +33,23 @@ CLI = Callable[..., Called]
         ),
         ("plan a b", "testbed plan has no place for 'b'", "write it as testbed plan SPEC; quote text that has spaces"),
         ("plan a --pont x", "testbed plan has no option --pont", "did you mean '--point'?"),
+        ("run a --repeats 3", "testbed run has no option --repeats", "write it as --set repeats=VALUE"),
         ("plan a --xyz", "testbed plan has no option --xyz", "testbed plan -h lists its options"),
         ("new --from", "--from has no value", "write it as --from VALUE; testbed new -h says which values there are"),
         ("forest ring star --bytes 2", "--bytes 2 is impossible", "give a whole number, at least 4"),
         ("forest ring star --mtu many", "--mtu many is impossible", "give a whole number, at least 576, at most 9000"),
         ("pan", "testbed has no command 'pan'", "did you mean 'plan'?"),
         ("hosts check", "testbed hosts has no command 'check'", "use one of: prepare, collect, reset"),
+        (
+            "trace export a --trial b --out c --set d=1",
+            "--set changes a spec, and a trial ran as it was",
+            "leave --set out",
+        ),
+        (
+            "trace export a --arm b --out c --iteration 2",
+            "--iteration is of a trial that ran",
+            "give --trial, or leave --iteration out",
+        ),
         ("plan a --json=3", "option '--json' does not take a value", "testbed plan -h explains it"),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import ChangedError
+from testbed.base.errors import ChangedError, SpecError
+from testbed.experiment import conditions
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.inputs import check_unchanged
@@ -44,6 +46,25 @@ def test_a_trial_depends_on_the_files_of_its_ranks(tmp_path: Path) -> None:
     (tmp_path / "x.1.et").write_bytes((tmp_path / "x.1.et").read_bytes() + b"\0")
     with pytest.raises(ChangedError, match=r"x\.1\.et was changed"):
         check_unchanged(trial)
+
+
+def test_ranks_are_a_range_and_no_sweep(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    _write(tmp_path)
+    (tmp_path / "x.2.et").write_bytes((tmp_path / "x.0.et").read_bytes())
+    with pytest.raises(SpecError, match="hosts are 2") as told:
+        trials(read(SPEC, "spec.yaml", tmp_path))
+    assert told.value.fix.endswith("write ranks: 0..1")
+    for first in (0, 1):
+        (trial,) = trials(read(SPEC, "spec.yaml", tmp_path, [f"workload.ranks={first}..{first + 1}"]))
+        assert trial.job.workload.program.words[-7:-5] == (str(first), "--iterations")
+
+
+def test_ranks_that_wait_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("google.protobuf")
+    _write(tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert not conditions.warnings(trials(read(SPEC, "spec.yaml", tmp_path)))
 
 
 @pytest.mark.lab

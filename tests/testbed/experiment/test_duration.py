@@ -52,6 +52,18 @@ def test_hosts_that_probe_each_other_take_time(probe: str, least_s: float, sourc
     assert least_s < expected_s(probed) - expected_s(random) < 30
 
 
+def test_a_simulated_trial_takes_no_longer_over_slow_links(source: Source) -> None:
+    paced = "batch: 2, iterations: 2, chunk: 64 KiB, compute: {mode: paced, pace: {2: 1 s}}"
+    given = ["lab=simulator", f"workload={{kind: profile, model: lenet5, {paced}}}"]
+    straggler = "perturb=[{kind: slow, workers: [h0], slowdown: 2}]"
+    fast, slow, slowed = (
+        expected_s(trials(read(SPEC, "spec.yaml", source.folder, [*given, one]))[0])
+        for one in ("links.rate=1 Gbit/s", "links.rate=50 Mbit/s", straggler)
+    )
+    assert fast == slow == pytest.approx(slowed / 2)
+    assert fast < OVERHEAD_S
+
+
 def test_links_that_get_slower_make_synchronisations_longer(source: Source) -> None:
     rates = "perturb=[{kind: rates, every: 1 s, shares: {50 %: 1.0}, links: [h0]}]"
     slow = trials(read(SPEC, "spec.yaml", source.folder, [rates]))[0]

@@ -50,6 +50,12 @@ def test_trials_furthest_from_their_bounds_are_drawn(watched: Path, monkeypatch:
     assert panel.caption == f"{by_ratio[0].label} at batch 16"
 
 
+def test_the_link_is_told_at_which_bytes_waited_longest(watched: Path) -> None:
+    (told, *_) = answer(load(watched), "queues").seen
+    assert ", bytes waited longest at " in told
+    assert ": 488\u00a0KiB on average, and 977\u00a0KiB at most, which take " in told
+
+
 def test_a_heat_map_has_the_most_of_each_link_in_each_column(watched: Path) -> None:
     question = answer(load(watched), "queues")
     frame = question.frame[question.frame["arm"] == "PS on fat-tree"]

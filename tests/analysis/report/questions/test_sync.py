@@ -26,6 +26,12 @@ def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
     )
 
 
+def test_a_spread_of_repeats_is_that_within_a_trial(run: Run) -> None:
+    slow, fast = only(run, "ps-b16").trials, with_metrics(only(run, "ps-b16"), "ps-b16", gst_median_s=0.1).trials
+    twice = replace(run, trials=(*slow, *(replace(trial, repeat=1) for trial in fast)))
+    assert answer(twice, "gst").seen[-1].endswith(" its median within a trial.")
+
+
 def test_what_is_not_valid_is_neither_farthest_nor_widest(run: Run) -> None:
     run = with_metrics(only(run, "ps-b16", "ring-b16"), "ring-b16", gst_ratio=9.0)
     doubtful = replace(run, trials=(run.trials[0], judged(run.trials[1], "INVALID")))
