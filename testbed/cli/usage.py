@@ -39,11 +39,11 @@ def explained(error: Any, command: str) -> UsageError:
         problem = f"no {_named(error.param)} is given: {about[0].lower()}{about[1:]}"
         return UsageError(problem, fix=f"write it as {_form(context)}; {command} -h explains it")
     if kind == "NoSuchOption":
-        from testbed.spec.explain import known_keys  # pydantic takes longer to load than the rest
+        from testbed.api.keys import schema  # pydantic takes longer to load than the rest
 
         known = [option for parameter in context.command.params for option in parameter.opts]
         fix = nearest(error.option_name, known)
-        if "--set" in known and (key := error.option_name.lstrip("-").replace("-", "_")) in known_keys(()):
+        if "--set" in known and (key := error.option_name.lstrip("-").replace("-", "_")) in schema()["properties"]:
             fix = f"write it as --set {key}=VALUE"
         elif not fix.startswith("did you mean"):
             fix = f"{command} -h lists its options"
