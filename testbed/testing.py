@@ -79,7 +79,7 @@ class IdealPlace:
         if trial.network.perturbations:
             raise SpecError("nothing can be done to a trial in the ideal place", fix="remove perturb, or take a lab")
         for job in trial.jobs:
-            if job.workload.program or not job.kind.sums_together or job.work.overlap != "none":
+            if not job.sums_once:
                 raise SpecError(
                     f"the ideal place cannot play {job.scheme_text} of kind {job.kind.name} with this workload",
                     fix="take a synchronous scheme without overlap, such as ring or ps, or a lab",

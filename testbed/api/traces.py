@@ -107,7 +107,7 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     if trial_id not in trials:
         raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
     job = trials[trial_id].job
-    if job.workload.program or not job.kind.sums_together or job.work.overlap != "none":
+    if not job.sums_once:
         raise SpecError(
             f"{trial_id}: its iterations are not one sum of all ranks each, and no trace is made of others",
             fix="take a trial of a synchronous scheme, without overlap",

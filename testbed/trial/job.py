@@ -132,6 +132,11 @@ class Job:
         return synchronised(self.workload)
 
     @property
+    def sums_once(self) -> bool:
+        """Whether each iteration is computing, and then one sum of all its workers."""
+        return self.known_work is not None and self.kind.sums_together and self.work.overlap == "none"
+
+    @property
     def iterations(self) -> int:
         """Number of iterations; 0 where they are the affair of processes that tell of none."""
         return self.known_work.iterations if self.known_work else 0

@@ -7,8 +7,10 @@ before it on the same connection.
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import cast
 
 from testbed.base.errors import SchemeError
+from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.chunks import whole
 from testbed.workloads.sync.forest import ABSENT, Forest
@@ -26,11 +28,12 @@ def transfers(plan: Plan, floats: int) -> tuple[list[str], dict[int, list[Node]]
     Raises:
         SchemeError: what moves is not known before it runs.
     """
-    if not isinstance(plan, Forest) or plan.kind != "forest":
+    if not kinds.of(plan).simulation.is_known:
         raise SchemeError(
             f"{plan.scheme} is no scheme whose transfers are known beforehand",
             fix="take a synchronous one, such as ring",
         )
+    plan = cast("Forest", plan)  # only trees are simulated
     others = [node for node in range(len(plan.nodes)) if node not in plan.workers]
     nodes = [
         *plan.workers,

@@ -12,10 +12,10 @@ from testbed.spec.workload.base import Workload
 from testbed.spec.workload.command import Command
 from testbed.spec.workload.lda import Lda
 from testbed.spec.workload.profile import Profile
-from testbed.spec.workload.trace import Trace
+from testbed.spec.workload.trace import ExecutionTrace
 from testbed.spec.workload.train import Train
 
-_BUILT_IN = (Train, Profile, Lda, Command, Trace)
+_BUILT_IN = (Train, Profile, Lda, Command, ExecutionTrace)
 KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one for one in _BUILT_IN})
 """The kinds of workload, by the name that ``kind`` gives; each entry point ``testbed.workloads`` is such a class."""
 
@@ -29,6 +29,6 @@ def _kind(value: object) -> Any:
 
 
 if TYPE_CHECKING:
-    AnyWorkload = Train | Profile | Lda | Command | Trace
+    AnyWorkload = Train | Profile | Lda | Command | ExecutionTrace
 else:
     AnyWorkload = Annotated[tagged(KINDS.values()), Discriminator(_kind)]

@@ -59,7 +59,7 @@ def _factor(value: object) -> object:
     return float(value)
 
 
-class Trace(Workload):
+class ExecutionTrace(Workload):
     """Each host plays a rank of an execution trace: it computes for as long as the trace says, and asks for the same
     collectives and messages, which go along the arm's scheme. All results are checked."""
 
