@@ -272,12 +272,13 @@ class Run:
 
     @property
     def played(self) -> tuple[str, float, float] | None:
-        """The published model that was played back, its scale, and the links' rate before it; None if none was."""
+        """The published model that was played back, empty for a trace; its scale, and the links' rate before it. None
+        if nothing was."""
         work = workload_of(self.resolved)
         rate_bps = (self.resolved.get("links") or {}).get("rate_bps")
         if "scale" not in work or rate_bps is None:
             return None
-        return str(work.get("model")), float(work.get("scale") or 1), float(rate_bps)
+        return str(work.get("model", "")), float(work.get("scale") or 1), float(rate_bps)
 
 
 def workload_of(resolved: dict[str, Any]) -> dict[str, Any]:

@@ -147,13 +147,18 @@ def _scale(run: Run) -> str:
             "The scale divides gradients and link rates by the same number, so times are those of the whole models. "
             "Bytes and rates below are those in the lab."
         )
-    what = f"No model was trained: workers summed random values of {model}'s gradient sizes, and the sums were checked."
+    if model:
+        summed = f"workers summed random values of {model}'s gradient sizes"
+        what = f"No model was trained: {summed}, and the sums were checked."
+        part, whole = f"the gradient has 1/{scale:g} of its bytes", "model"
+    else:
+        what = "A trace was played: ranks exchanged made-up values of its sizes, and every result was checked."
+        part, whole = f"arrays have 1/{scale:g} of their bytes", "trace"
     if scale == 1:
         return what
     return (
-        f"{what} The scale is {scale:g}: the gradient has 1/{scale:g} of its bytes, and the links have 1/{scale:g} of "
-        f"their rates. So times are those of the whole model over links of {unbroken(rate_text(rate_bps))}. Bytes and "
-        "rates below are those in the lab."
+        f"{what} The scale is {scale:g}: {part}, and the links have 1/{scale:g} of their rates. So times are those of "
+        f"the whole {whole} over links of {unbroken(rate_text(rate_bps))}. Bytes and rates below are those in the lab."
     )
 
 

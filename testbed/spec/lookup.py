@@ -75,7 +75,8 @@ def shown(asked: str = "") -> list[Shown]:
     own: dict[Key, list[str]] = {}
     for one in holders:
         for key in (key for key in keys(one.group) if key.name == last):
-            own.setdefault(key, []).append(_kind(one))
+            text = key.text or " ".join(about(one.group).split())  # ``kind`` means what its group says
+            own.setdefault(replace(key, text=text), []).append(_kind(one))
     every = list(map(_kind, holders))
     told = (key if of == every else replace(key, text=f"Of kind {_listed(of)}: {key.text}") for key, of in own.items())
     heading = [Shown(f"`{'.'.join(words)}`", "", ".".join(parents), tuple(told))] if own else []

@@ -67,7 +67,8 @@ class Spec(_WithLabs):
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     """Settings of all links of every network."""
     workload: AnyWorkload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
-    """The work of each host: training a model, playing a profile back, or a command. It is the same in every arm."""
+    """The work of each host: training a model or topics, playing a profile or a trace, or a
+    command. It is the same in every arm."""
     arms: list[Arm] = Field(
         min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
     )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from plotly.offline import get_plotlyjs
 
 from testbed.analysis import report
 from testbed.analysis.html.packed import plotly
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -293,6 +296,13 @@ def test_a_network_whose_file_is_gone_is_drawn_and_one_that_nobody_knows_is_told
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not a run directory"):
         report.write(tmp_path)
+
+
+def test_a_trace_says_what_its_scale_means(run: Run) -> None:
+    resolved = {"workload": {"kind": "trace", "scale": 10.0}, "links": {"rate_bps": 2e8}}
+    told = words.scale(replace(run, resolved={**run.resolved, **resolved}))
+    assert told.startswith("A trace was played: ")
+    assert "The scale is 10: arrays have 1/10 of their bytes" in told
 
 
 def test_a_profile_says_that_nothing_was_trained_and_what_scale_means(run_dir: Path, edit: Edit) -> None:

@@ -48,6 +48,7 @@ def test_a_key_that_kinds_mean_differently_says_of_which_kind() -> None:
     assert text.count("workload.compute.mode\n") == text.count("\n  Of kind ") == 3
     assert "  Of kind train: real: the processor's own time." in text
     assert "Of kind" not in str(shown("links.mtu")[0])
+    assert "  Of kind trace: Each host plays a rank of an execution trace" in str(shown("workload.kind")[0])
 
 
 def test_words_for_types_are_those_of_people() -> None:
