@@ -40,15 +40,15 @@ alike are played once."""
 def expected_s(trial: Trial, *, plays: bool = True) -> float:
     """Predict how long (s) a trial takes, as far as that is known before any has run; ``plays`` lets kinds play its
     beginning."""
-    if trial.spec.place.plays and (simulation := trial.jobs[0].kind.simulation).is_known:
-        job = trial.jobs[0]
-        messages = simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
+    job = trial.jobs[0]
+    if trial.spec.place.plays and job.kind.simulation.is_known:
+        messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
         return messages * PLAYED_MESSAGE_S * (job.iterations if trial.network.perturbations else 1)
     processes = max(0, len(trial.processes) - FEW_PROCESSES)
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
     probes = {finding.probe for finding in trial.findings.values()} & EXPECTED_S.keys()
     overhead_s += sum(EXPECTED_S[probe](trial.topology) for probe in probes)
-    if not trial.jobs[0].is_synchronised:
+    if not job.is_synchronised:
         return COMMAND_S + overhead_s
     changes = planned_changes(trial)
     trained_s = TRAINED_S if any(job.work.is_trained for job in trial.jobs) else 0.0
