@@ -28,7 +28,7 @@ from testbed.spec import Source, load, read
 from testbed.spec.new import NAMES
 from tests.docs.markdown import ROOT, Block, blocks, pages
 from tests.docs.test_commands import command
-from tests.shipped import STEPS_OF_A_GUESS
+from tests.shipped import PLAYED, STEPS_OF_A_GUESS
 
 pytestmark = pytest.mark.usefixtures("without_measuring")
 LONGEST_S = 300.0
@@ -94,7 +94,7 @@ def estimated(source: Source, wanted: Wanted) -> tuple[float, bool]:
         firsts = [trial for trial in planned if not trial.repeat]
         cells = {trial.cell for trial in firsts if trial.id in only(firsts)}
         planned = [trial for trial in planned if trial.cell in cells]
-    return Estimate().left_s(planned), all(trial.jct_theory_s is not None for trial in planned)
+    return Estimate(PLAYED).left_s(planned), all(trial.jct_theory_s is not None for trial in planned)
 
 
 def check(shown: Shown, seconds: float, *, known: bool) -> None:
