@@ -1,4 +1,5 @@
-"""Small data and models for public scripts, which would download larger ones; ``public_scripts.py`` calls this.
+"""Small data and models for public scripts, which would download larger ones, and extensions that they would build;
+``public_scripts.py`` calls this.
 
     VENV/bin/python benchmarks/public_data.py mnist data
 
@@ -139,6 +140,14 @@ def images(folder: Path) -> None:
                 picture.save(place / f"{number}.png")
 
 
+def deepspeed(_folder: Path) -> None:
+    """DeepSpeed's extensions, in PyTorch's cache: ranks cannot write there."""
+    from deepspeed.accelerator import get_accelerator  # type: ignore[import-not-found]
+
+    for name in ("FusedAdamBuilder", "ShareMemCommBuilder"):
+        get_accelerator().create_op_builder(name).load()
+
+
 MAKERS: Mapping[str, Callable[[Path], None]] = {
     "glue": glue,
     "bert": bert,
@@ -148,6 +157,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = {
     "mnist": mnist,
     "whole_mnist": whole_mnist,
     "images": images,
+    "deepspeed": deepspeed,
 }
 
 

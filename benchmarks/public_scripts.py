@@ -144,10 +144,11 @@ def main() -> int:
     lines = []
     os.environ |= OFFLINE | {"PATH": os.pathsep.join((str(asked.python.parent), os.environ["PATH"]))}
     with tempfile.TemporaryDirectory(dir=asked.checkouts) as folder:  # ranks see no file below /tmp
-        python = layered(Path(folder) / "python", asked.python)
+        # At the same path each time: ninja builds extensions again if the path of Python differs.
+        python = layered(asked.checkouts.resolve() / "layered-python", asked.python)
         for number, row in enumerate(rows):
             work = Path(folder) / str(number)
-            row["commit"] = prepared(row, asked.checkouts, work, asked.python)
+            row["commit"] = prepared(row, asked.checkouts, work, python)
             row["seen"] = seen(row, work, python, arms[1:] if "expected" in row else arms)
             print(row["repository"], row["command"], row["seen"], sep="  ", file=sys.stderr, flush=True)
             lines.append([row["repository"], row["command"][:60], *(row["seen"].get(arm, "") for arm in arms)])
@@ -183,7 +184,7 @@ def _write(row: Row) -> None:
 
 def layered(folder: Path, python: Path) -> Path:
     """Make an environment that has another one's packages, and the hook."""
-    subprocess.run([python, "-P", "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([python, "-P", "-m", "venv", "--clear", "--without-pip", folder], check=True)
     below = "import sysconfig; print(sysconfig.get_path('purelib'))"
     other, own = (
         subprocess.run([one, "-P", "-c", below], check=True, capture_output=True, text=True).stdout.strip()
