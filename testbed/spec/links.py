@@ -88,8 +88,7 @@ class Links(Group):
     time."""
     full_packet_bytes: Size | None = Field(None, alias="full_packets", examples=["16 KiB"])
     """The size up to which TCP fills a large packet if it has that much to send (GSO). By default a packet has what its
-    connection sends in about 1 ms. If there are hundreds of connections, larger packets take much less processor
-    time."""
+    connection sends in about 1 ms. If there are hundreds of connections, larger packets take less processor time."""
 
     @property
     def own(self) -> Mapping[str, OwnLinks]:
