@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,8 @@ def execute(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str
 @pytest.mark.lab
 def test_commands_run_on_nodes_with_the_callers_input_output_and_status(held: subprocess.Popen[str]) -> None:
     assert execute("h0", "--", "cat", given="hello\n").stdout == "hello\n"
-    assert execute("h1", "--", "sh", "-c", "echo oops >&2; exit 7").stderr == "oops\n"
-    assert execute("h1", "--", "sh", "-c", "exit 7").returncode == 7
+    failed = execute("h1", "--", "sh", "-c", "echo oops >&2; exit 7")
+    assert (failed.stderr, failed.returncode) == ("oops\n", 7)
     assert execute("h2", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
     missing = execute("h0", "--", "no-such-thing")
     assert (missing.returncode, missing.stderr) == (
@@ -97,11 +98,13 @@ def test_a_second_lab_is_refused_and_ctrl_c_takes_the_first_down(held: subproces
 
 @pytest.mark.lab
 def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subprocess.Popen[str]) -> None:
-    caller = subprocess.Popen([*COMMAND, "exec", "h0", "--", "sleep", "4321"], stdin=subprocess.DEVNULL)
-    until(lambda: "4321" in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    seconds = str(10**6 + os.getpid())
+    caller = subprocess.Popen([*COMMAND, "exec", "h0", "--", "sleep", seconds], stdin=subprocess.DEVNULL)
+    runs = partial(subprocess.run, ["pgrep", "-f", f"^sleep {seconds}$"], stdout=subprocess.DEVNULL)
+    until(lambda: runs().returncode == 0)
     caller.kill()
     caller.wait()
-    until(lambda: "4321" not in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    until(lambda: runs().returncode == 1)
     held.kill()
     held.communicate()
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")

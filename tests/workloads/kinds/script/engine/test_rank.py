@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from socket import socket
 from typing import Any
 
@@ -153,7 +154,9 @@ def numbers(rank: int, count: int, dtype: str, seed: int = 0) -> np.ndarray[Any,
     return np.random.default_rng([seed, rank]).integers(-4, 5, count).astype(dtype_of(dtype))
 
 
+@cache
 def total(world: int, count: int, dtype: str, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Sum of all ranks' numbers, computed once for all ranks, which are threads."""
     return np.sum([numbers(rank, count, "float64", seed) for rank in range(world)], axis=0).astype(dtype_of(dtype))
 
 
