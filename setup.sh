@@ -156,7 +156,7 @@ least_versions() {
 }
 
 stamp=$venv/.testbed-$what
-fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.c | cksum; pwd)
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.[ch] | cksum; pwd)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi

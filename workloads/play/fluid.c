@@ -5,21 +5,20 @@
  * Time is in seconds, sizes are in bits.
  */
 
+#include "messages.h"
+
 #include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VERSION 2       /* compiled.py takes no other one */
 #define EQUAL 1e-9      /* shares, and ends of messages, that differ by less (relative) are the same */
 #define ULPS 1e-15      /* of now: a step of time that rounding would swallow */
-#define NO_MEMORY (-1)
 
 struct connection {
     int32_t *path;      /* directed links */
-    double *sizes;      /* messages: a ring of `room` places, from `first` on; the first is being sent */
-    int64_t hops, room, first, count, place; /* place: in `active`, -1 if idle */
+    struct messages messages; /* the first is being sent */
+    int64_t hops, place; /* place: in `active`, -1 if idle */
     double left_bits, rate_bps;
 };
 
@@ -41,7 +40,7 @@ void fluid_free(struct fluid *f) {
         return;
     for (int64_t i = 0; i < f->connections; i++) {
         free(f->connection[i].path);
-        free(f->connection[i].sizes);
+        free(f->connection[i].messages.sizes);
     }
     free(f->connection); free(f->active); free(f->ended); free(f->rate_bps); free(f->carried_bits); free(f->free_bps);
     free(f->sharing); free(f->from); free(f->members); free(f->used); free(f);
@@ -93,19 +92,8 @@ int64_t fluid_connect(struct fluid *f, const int32_t *path, int64_t hops) {
 
 int fluid_send(struct fluid *f, int64_t number, double bits) {
     struct connection *c = &f->connection[number];
-    if (c->count == c->room) {
-        int64_t room = c->room ? 2 * c->room : 4;
-        double *more = malloc((size_t)room * sizeof *more);
-        if (!more)
-            return NO_MEMORY;
-        for (int64_t i = 0; i < c->count; i++)
-            more[i] = c->sizes[(c->first + i) % c->room];
-        free(c->sizes);
-        c->sizes = more;
-        c->room = room;
-        c->first = 0;
-    }
-    c->sizes[(c->first + c->count++) % c->room] = bits;
+    if (messages_put(&c->messages, bits) < 0)
+        return NO_MEMORY;
     if (c->place < 0) {
         c->left_bits = bits;
         c->place = f->busy;
@@ -202,10 +190,10 @@ static int by_number(const void *a, const void *b) {
 
 static void end_message(struct fluid *f, struct connection *c) {
     for (int64_t h = 0; h < c->hops; h++)
-        f->carried_bits[c->path[h]] += c->sizes[c->first];
-    c->first = (c->first + 1) % c->room;
-    if (--c->count) {
-        c->left_bits = c->sizes[c->first];
+        f->carried_bits[c->path[h]] += messages_first(&c->messages);
+    messages_drop(&c->messages);
+    if (c->messages.count) {
+        c->left_bits = messages_first(&c->messages);
         return;
     }
     int32_t last = f->active[--f->busy];
@@ -240,7 +228,7 @@ int64_t fluid_advance(struct fluid *f, double until_s) {
     for (int64_t i = 0; i < f->busy; i++) {
         struct connection *c = &f->connection[f->active[i]];
         c->left_bits -= c->rate_bps * step_s;
-        if (is_end && c->left_bits <= fmax(EQUAL * c->sizes[c->first], c->rate_bps * f->now_s * ULPS))
+        if (is_end && c->left_bits <= fmax(EQUAL * messages_first(&c->messages), c->rate_bps * f->now_s * ULPS))
             f->ended[count++] = f->active[i];
     }
     qsort(f->ended, (size_t)count, sizeof *f->ended, by_number);

@@ -5,7 +5,7 @@
  * a gap. Time is in seconds, sizes are in bits.
  */
 
-#include "queues.h"
+#include "messages.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -30,8 +30,8 @@ struct port {
 
 struct connection {
     int32_t *path;
-    double *sizes;       /* messages that are not cut yet: a ring of `room` places, from `first` on */
-    int64_t room, first, count, left; /* left: segments of the message that is being cut */
+    struct messages messages; /* those that are not cut yet */
+    int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
     int32_t hops;
 };
@@ -73,7 +73,7 @@ void queues_free(struct queues *q) {
         return;
     for (int64_t i = 0; i < q->connections; i++) {
         free(q->connection[i].path);
-        free(q->connection[i].sizes);
+        free(q->connection[i].messages.sizes);
     }
     free(q->port); free(q->connection); free(q->segment); free(q->event); free(q->ended); free(q);
 }
@@ -164,11 +164,10 @@ static void append(struct queues *q, struct port *p, int32_t s) {
 /* Put segments of a connection into the queue of its first link, as many as it may have there. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
-    while (c->offered_bits < OFFERED_BITS && (c->left || c->count)) {
+    while (c->offered_bits < OFFERED_BITS && (c->left || c->messages.count)) {
         if (!c->left) {
-            double bits = c->sizes[c->first];
-            c->first = (c->first + 1) % c->room;
-            c->count--;
+            double bits = messages_first(&c->messages);
+            messages_drop(&c->messages);
             c->left = bits > SEGMENT_BITS ? (int64_t)ceil(bits / SEGMENT_BITS) : 1;
             c->each_bits = bits / (double)c->left;
         }
@@ -240,19 +239,8 @@ static void come(struct queues *q, int32_t l, int32_t s) {
 
 int queues_send(struct queues *q, int64_t number, double bits) {
     struct connection *c = &q->connection[number];
-    if (c->count == c->room) {
-        int64_t room = c->room ? 2 * c->room : 4;
-        double *more = malloc((size_t)room * sizeof *more);
-        if (!more)
-            return NO_MEMORY;
-        for (int64_t i = 0; i < c->count; i++)
-            more[i] = c->sizes[(c->first + i) % c->room];
-        free(c->sizes);
-        c->sizes = more;
-        c->room = room;
-        c->first = 0;
-    }
-    c->sizes[(c->first + c->count++) % c->room] = bits;
+    if (messages_put(&c->messages, bits) < 0)
+        return NO_MEMORY;
     q->messages++;
     offer(q, (int32_t)number);
     serve(q, c->path[0]);

@@ -41,17 +41,8 @@ TYPES = {
     "tensor_size": "uint64_val",
 }
 """The field of each attribute's value, by the attribute's name."""
-_PLAYED = {
-    Collective.ALL_REDUCE,
-    Collective.REDUCE,
-    Collective.ALL_GATHER,
-    Collective.BROADCAST,
-    Collective.ALL_TO_ALL,
-    Collective.REDUCE_SCATTER,
-    Collective.REDUCE_SCATTER_BLOCK,
-    Collective.BARRIER,
-}
-"""Collectives that a rank of a script can ask for with one array."""
+_NOT_PLAYED = {Collective.GATHER, Collective.SCATTER}
+"""Collectives for which a rank of a script needs a list of arrays."""
 
 _SCALARS = (
     ("double", 3, 1),
@@ -75,7 +66,7 @@ _PACKAGE = "testbed.trace"
 
 
 class Read(NamedTuple):
-    """What a file has.
+    """A file that was read.
 
     Attributes:
         odd: what other readers may read otherwise, and how many nodes have it.
@@ -228,8 +219,8 @@ def _communicates(node: Node, numbers: Mapping[str, int | None], root: int | Non
     if node.kind == Kind.COMM_COLL:
         collective = collective_of(numbers["comm_type"], where)
     else:
-        peer = numbers["comm_dst" if node.kind == Kind.COMM_SEND else "comm_src"]
         key = "comm_dst" if node.kind == Kind.COMM_SEND else "comm_src"
+        peer = numbers[key]
         if peer is None or peer < 0:
             raise SpecError(f"{where} has no {key}", fix="name the rank that it sends to, or receives from")
         tag = numbers["comm_tag"] or 0
@@ -255,7 +246,7 @@ def collective_of(number: int | None, where: str) -> Collective:
         found = Collective(number)
     except ValueError:
         raise SpecError(f"{where} has comm_type {number}", fix=_one_of(Collective)) from None
-    if found not in _PLAYED:
+    if found in _NOT_PLAYED:
         raise SpecError(f"{where} is a {found.name}, which is not played", fix="write it as sends and receives")
     return found
 

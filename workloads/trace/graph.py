@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -169,7 +169,7 @@ def check(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> dict[int, list
     return found
 
 
-def members_of(node: Node, ranks: Mapping[int, object], groups: Groups) -> tuple[int, ...]:
+def members_of(node: Node, ranks: Collection[int], groups: Groups) -> tuple[int, ...]:
     """Return the ranks of a collective's group; an unnamed one, or one of all that no file tells of, is all ranks."""
     return groups.get(node.group, tuple(sorted(ranks)))
 

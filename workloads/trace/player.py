@@ -36,12 +36,14 @@ from testbed.workloads.job import LARGEST
 from testbed.workloads.learning.replay import PERIOD
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.trace import files
-from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, order
+from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, members_of, order
 
 FLOAT_BYTES = 4
 OF_FIXED_POINT = 1e-3
 """By how much a sum may be off where switches add, as a share of the largest that it can be."""
 MOST_NAMED = 10
+SCATTERED = (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
+"""Collectives of which each rank has a part of the sum."""
 Floats = NDArray[np.float32]
 Over = queue.SimpleQueue[tuple[int, float, RuntimeError | None]]
 """Nodes that ended, with the moment, and the error of one that failed."""
@@ -55,16 +57,15 @@ class Buffer:
 
     def __init__(self, node: Node, members: Sequence[int], rank: int, seed: int, floats: int) -> None:
         self._node, self._size, self._index = node, len(members), members.index(rank)
-        parted = node.collective in (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.ALL_TO_ALL)
+        parted = node.collective in (*SCATTERED, Collective.ALL_TO_ALL)
         self.floats = -(-floats // self._size) * self._size if parted else floats
         numbers = np.random.default_rng(seed)
         self._sequence = numbers.integers(-LARGEST, LARGEST, self.floats + PERIOD * (self._size + 1), dtype=np.int8)
-        out = {Collective.ALL_GATHER: self.floats * self._size}
-        if node.collective in (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK):
-            out = {node.collective: self.floats // self._size}
-        self.given = torch.zeros(self.floats)
-        apart = node.collective in (*out, Collective.ALL_TO_ALL)
-        self.got = torch.zeros(out.get(node.collective or Collective.ALL_REDUCE, self.floats)) if apart else self.given
+        self.given = self.got = torch.zeros(self.floats)
+        if node.collective == Collective.ALL_GATHER:
+            self.got = torch.zeros(self.floats * self._size)
+        elif parted:
+            self.got = torch.zeros(self._part if node.collective in SCATTERED else self.floats)
 
     def fill(self, iteration: int) -> None:
         """Write this rank's values of an iteration."""
@@ -102,7 +103,7 @@ class Buffer:
             return self._of(0, iteration)
         if kind == Collective.ALL_REDUCE or (kind == Collective.REDUCE and self._index == self._node.root):
             return self._sum(iteration)
-        if kind in (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK):
+        if kind in SCATTERED:
             return self._sum(iteration)[part]
         if kind == Collective.BROADCAST:
             return self._of(self._node.root, iteration)
@@ -135,9 +136,8 @@ class Player:
         for node in nodes:
             for number in set(node.before):
                 self._later[number].append(node.id)
-        members = {name: tuple(ranks) for name, ranks in groups.items()}
-        self._members = {node.id: members.get(node.group, tuple(range(world))) for node in nodes}
-        made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(members.values())) if len(ranks) < world}
+        self._members = {node.id: members_of(node, range(world), groups) for node in nodes}
+        made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(groups.values())) if len(ranks) < world}
         self._groups = {node.id: made.get(self._members[node.id]) for node in nodes}
         self._turns: dict[tuple[int, ...], list[int]] = defaultdict(list)
         """By group, ids of its collectives in the order in which all ranks ask for them."""
@@ -279,8 +279,7 @@ class Player:
             Collective.REDUCE: lambda: dist.reduce(given, root, group=group, async_op=True),
             Collective.BROADCAST: lambda: dist.broadcast(given, root, group=group, async_op=True),
             Collective.ALL_GATHER: lambda: dist.all_gather_into_tensor(got, given, group=group, async_op=True),
-            Collective.REDUCE_SCATTER: lambda: dist.reduce_scatter_tensor(got, given, group=group, async_op=True),
-            Collective.REDUCE_SCATTER_BLOCK: lambda: dist.reduce_scatter_tensor(got, given, group=group, async_op=True),
+            **dict.fromkeys(SCATTERED, lambda: dist.reduce_scatter_tensor(got, given, group=group, async_op=True)),
             Collective.ALL_TO_ALL: lambda: dist.all_to_all_single(got, given, group=group, async_op=True),
         }
         assert node.collective is not None

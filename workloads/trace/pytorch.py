@@ -65,7 +65,6 @@ NAMES = {
     "barrier": Collective.BARRIER,
 }
 """Collectives, by the names that ``record_param_comms`` and PARAM have for them."""
-MESSAGES = {"send": Kind.COMM_SEND, "recv": Kind.COMM_RECV}
 ELEMENT_BYTES = {
     "double": 8,
     "long": 8,

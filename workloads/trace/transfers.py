@@ -1,6 +1,6 @@
 """One synchronisation of a scheme as a trace: sends and receives of every node, in the order of the engine.
 
-What a trace lacks is order. So each send has a priority, the earlier the larger, and a control edge from the send
+A trace has no order of its own. So each send has a priority, the earlier the larger, and a control edge from the send
 before it on the same connection.
 """
 
