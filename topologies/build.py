@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from testbed.base.errors import TopologyError
-from testbed.topologies import mininet_topo
+from testbed.topologies import formats, mininet_topo
 from testbed.topologies.bcube import bcube
 from testbed.topologies.call import Call, parse
 from testbed.topologies.check import check, check_paths
@@ -17,7 +17,7 @@ from testbed.topologies.dragonfly import dragonfly
 from testbed.topologies.expander import expander
 from testbed.topologies.fat_tree import fat_tree
 from testbed.topologies.ina import mark
-from testbed.topologies.load import is_in_file, load_function, users_code
+from testbed.topologies.load import DATA, is_data, is_in_file, load_function, users_code
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Parameter, bind, did_you_mean, parameters_of
 from testbed.topologies.patch_panel import patch_panel
@@ -68,11 +68,13 @@ def comes_with_us(expression: str) -> bool:
 
 
 def parameters_named(name: str) -> tuple[Parameter, ...]:
-    """Return the parameters of a family, or of a user's own builder.
+    """Return the parameters of a family, of a file, or of a user's own builder.
 
     Raises:
         TopologyError: there is none of that name, or its signature cannot be used.
     """
+    if is_data(name):
+        return formats.PARAMETERS
     if not is_in_file(name):
         return families()[name].parameters if name in families() else ()
     function = load_function(name, TopologyError)
@@ -85,8 +87,9 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
     """Build the network that an expression describes.
 
     Args:
-        expression: a family of :func:`families`, or a function in a file, with its arguments; each may have ``ina``
-            beside them, which says which switches aggregate (:mod:`testbed.topologies.ina`).
+        expression: a family of :func:`families`, a file of :mod:`testbed.topologies.formats`, or a function in a
+            file, with its arguments; each may have ``ina`` beside them, which says which switches aggregate
+            (:mod:`testbed.topologies.ina`).
         rate_bps: rate of each host's link in bit/s, each direction.
         delay_s: one-way delay of every link in seconds.
 
@@ -105,6 +108,8 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
 
 
 def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
+    if is_data(call.name):
+        return replace(formats.read(call.name, call.arguments, rate_bps, delay_s), params=dict(call.arguments))
     if is_in_file(call.name):
         function = load_function(call.name, TopologyError)
         if mininet_topo.is_topo(function):
@@ -131,7 +136,7 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
     if call.name not in known:
         raise TopologyError(
             f"there is no topology {call.name!r}{did_you_mean(call.name, known)}",
-            fix=f"use one of {', '.join(known)}, or ./FILE.py:FUNCTION for your own",
+            fix=f"use one of {', '.join(known)}, ./FILE.py:FUNCTION for your own, or a file: {', '.join(DATA)}",
         )
     family = known[call.name]
     return family.builder(rate_bps, delay_s, **bind(call.name, family.parameters, call.arguments, TopologyError))

@@ -22,7 +22,7 @@ def describe(topology: Topology) -> dict[str, Any]:
     ``switches_by_level`` counts from level 1, next to the hosts; ``switch_ports`` are all that are used, and
     ``ports_per_switch`` each number of them that occurs; ``aggregating`` names the switches that add in the
     network; ``nics_per_host`` and ``link_rates_bps`` list each value that occurs; ``racks`` is None where hosts have
-    none; ``bisection_bps`` as in :func:`bisection_bps`. Of a BCube, ``fat_tree_switches`` is how many
+    none; ``bisection_bps`` as in :func:`bisection_bps`; ``notes`` are those of a file that was read. Of a BCube, ``fat_tree_switches`` is how many
     switches of its size a fat-tree of as many hosts would take: 5 N / n against its k N / n (BML, section 3.1). Patch
     panels are no switches, and have keys of their own.
     """
@@ -45,6 +45,8 @@ def describe(topology: Topology) -> dict[str, Any]:
         "link_rates_bps": sorted({link.rate_bps for link in topology.links}),
         "bisection_bps": bisection_bps(topology),
     }
+    if topology.notes:
+        found["notes"] = list(topology.notes)
     n = topology.params.get("n")
     if topology.family == "bcube" and isinstance(n, int):
         found["fat_tree_switches"] = 5 * topology.host_count / n

@@ -18,6 +18,9 @@ from testbed.topologies.parameters import did_you_mean
 LARGEST_BYTES = 1 << 20
 """Limit on the size of a user's file: no function that a person writes comes near this."""
 
+DATA = (".graphml", ".gml", ".clab.yml", ".clab.yaml", ".json")
+"""Endings of files that have a network as data (:mod:`testbed.topologies.formats`)."""
+
 _OURS = Path(__file__).parents[1]
 """The package ``testbed``, which holds all others."""
 _CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
@@ -36,8 +39,20 @@ def no_code(who: str, fix: str) -> Iterator[None]:
 
 
 def is_in_file(name: str) -> bool:
-    """Whether the name in an expression points into a file rather than into our registry."""
+    """Whether the name in an expression points into a file with code rather than into our registry."""
     return ":" in name or name.endswith(".py")
+
+
+def is_data(name: str) -> bool:
+    """Whether the name in an expression is that of a file with a network as data."""
+    return name.endswith(DATA) and not is_in_file(name)
+
+
+def file_of(name: str) -> str | None:
+    """Return the file to which the name in an expression points; None where it is a name of our registry."""
+    if is_in_file(name):
+        return name.rpartition(":")[0]
+    return name if is_data(name) else None
 
 
 def check_open(name: str, error: type[SpecError]) -> None:

@@ -90,6 +90,8 @@ class Topology:
     links: tuple[Link, ...]
     router: Router = field(repr=False, compare=False)
     panels: Panels | None = None
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """What was left out of the file that it was read from, and what is otherwise than there."""
 
     @property
     def expression(self) -> str:

@@ -20,6 +20,7 @@ MOST_LINKS = 2**18
 
 _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
 _HOSTS = "a list of lists of hosts, such as [[0,1],[2,3]] or [[h0,h1],[h2,h3]]"
+_NAMES = "a list of names, such as [h0,h1]"
 Hosts = tuple[tuple[int | str, ...], ...]
 """Lists of hosts, by number or by name."""
 _KINDS: dict[object, str] = {
@@ -30,6 +31,7 @@ _KINDS: dict[object, str] = {
     bool: "true or false",
     str: "a word",
     tuple[int, ...]: _LIST,
+    tuple[str, ...]: _NAMES,
     tuple[tuple[int, ...], ...]: _LISTS,
     Hosts: _HOSTS,
 }
@@ -50,7 +52,7 @@ class Parameter:
     @property
     def takes_list(self) -> bool:
         """Whether a list is one value of it; a parameter without a type may take one, because nobody knows."""
-        return self.kind in (_LIST, _LISTS, _HOSTS, "anything")
+        return self.kind in (_LIST, _LISTS, _HOSTS, _NAMES, "anything")
 
     @property
     def takes(self) -> str:
@@ -117,6 +119,8 @@ def _take(name: str, parameter: Parameter, value: Value, error: type[SpecError])
     if parameter.kind == _LISTS and isinstance(value, tuple) and all(map(_is_list, value)):
         return value
     if parameter.kind == _HOSTS and isinstance(value, tuple) and all(map(_names_hosts, value)):
+        return value
+    if parameter.kind == _NAMES and isinstance(value, tuple) and not any(isinstance(item, tuple) for item in value):
         return value
     if parameter.kind == "a word" and not isinstance(value, tuple):
         return as_text(value)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from testbed.api import html
 from testbed.base.endings import check_ending
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.base.units import rate_bps
 from testbed.files.writing import write_bytes
-from testbed.topologies import draw
+from testbed.topologies import draw, formats
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology as TopologyModel
 from testbed.topologies.prices import TOPOOPT, describe_cost
@@ -88,6 +88,20 @@ class Topology:
         """
         return Picture(draw.svg(self.model))
 
+    def written_as(self, form: str) -> str:
+        """Write the network for other tools: its nodes, links, ports, rates and delays, and not its routing.
+
+        Args:
+            form: ``graphml``, ``clab`` (containerlab) or ``infragraph``.
+
+        Raises:
+            UsageError: there is no such format.
+            TopologyError: it has patch panels, which no format knows.
+        """
+        if form not in formats.FORMATS:
+            raise UsageError(f"there is no format {form!r}", fix=f"use one of {', '.join(formats.FORMATS)}")
+        return formats.write(self.model, form)
+
     def __str__(self) -> str:
         return draw.text(self.model)
 
@@ -99,7 +113,8 @@ class Topology:
 
 
 def topology(expression: str, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
-    """Build a network such as ``bcube(n=3,k=2)``, or one of your own: ``./mine.py:my_net(racks=2)``.
+    """Build a network such as ``bcube(n=3,k=2)``, one of your own (``./mine.py:my_net(racks=2)``), or one in a file
+    (``clos.clab.yml``).
 
     Args:
         rate: of the hosts' links.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from testbed.workloads.catalogue import Entry
 
 TopologyText = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)' or 'bcube(n=3,k=2)'.")
+    str, typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)', 'bcube(n=3,k=2)' or net.graphml.")
 ]
 TreesFile = Annotated[
     Path | None,
@@ -50,23 +50,40 @@ def topo(
         typer.Option(metavar="FILE.svg", help="Draw it into this file; default: no drawing.", show_default=False),
     ] = None,
     prices: PricesFile = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="FORMAT",
+            help="Print it as graphml, clab (containerlab) or infragraph, in place of all else; default: no file.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Describe a topology, draw it, and say what it costs.
 
-    It lists switches, ports, links and bisection, and the prices of NICs, switch ports, transceivers and cables.
+    It lists switches, ports, links and bisection, and the prices of NICs, switch ports, transceivers and cables. Of a
+    file of another tool (GraphML, GML, containerlab, InfraGraph) it also says what was left out.
     """
     from testbed.api.topology import topology as build
+    from testbed.base.errors import UsageError
 
+    if form and (draw or prices or as_json):
+        raise UsageError("--as prints a file, and nothing else", fix="remove --draw, --prices and --json")
     network = build(topology, rate, links)
+    if form:
+        print(network.written_as(form), end="")
+        return
     cost, found = network.cost(prices), network.facts
     if draw:
         network.draw().save(draw)
     if as_json:
         print_json({**found, "cost": cost})
         return
-    names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
-    rows = [(names[key], _cell(key, value)) for key, value in found.items()]
+    notes = found.get("notes", [])
+    names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found if key != "notes"}
+    rows = [(names[key], _cell(key, value)) for key, value in found.items() if key in names]
     width = max(len(name) for name, _ in rows)
     show(
         *(f"{name.ljust(width)}  {cell}" for name, cell in rows),
@@ -74,6 +91,7 @@ def topo(
         str(network),
         "",
         _cost(cost, found["link_rates_bps"]),
+        *(["", "of the file:", *(f"  {note}" for note in notes)] if notes else []),
     )
     if draw:
         wrote("picture", draw)

@@ -19,7 +19,7 @@ from testbed.spec import Arm
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.grid import PlannedCell, point_words
 from testbed.topologies.call import parse
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import file_of
 from testbed.trial.model import Trial
 
 _LONGEST, _LONGEST_VALUE = 60, 24
@@ -63,7 +63,7 @@ def _unlabelled(arm: Arm, scheme: str) -> str:
 
 def _short(expression: str) -> str:
     call = parse(expression, "ring")
-    first = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if is_in_file(call.name) else call.name
+    first = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if file_of(call.name) is not None else call.name
     values = "-".join(_value(key, value) for key, value in call.arguments.items())
     return _words(first + values)[:_LONGEST].strip("-")
 

@@ -134,9 +134,10 @@ def named(topology: Topology, name: str) -> Target:
         if port not in leaving:
             raise SpecError(f"{first} has no NIC {port!r}", fix=f"use one of: {', '.join(leaving)}")
         return Target(Rank.NIC, (leaving[port],))
-    first, dash, second = name.partition("-")
-    if not dash:
+    cuts = [(name[:at], name[at + 1 :]) for at, character in enumerate(name) if character == "-"]
+    if not cuts:
         node(topology, name)
+    first, second = next((cut for cut in cuts if all(one in topology.index for one in cut)), cuts[0])
     a, b = node(topology, first), node(topology, second)
     found = tuple(link for link in topology.ports[a] if topology.head(link) == b)
     if not found:

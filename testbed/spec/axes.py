@@ -25,7 +25,7 @@ from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
 from testbed.topologies import build as topologies
 from testbed.topologies import call
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import file_of
 from testbed.workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
@@ -220,7 +220,7 @@ class Finder:
 
     def _parameters(self, field: str, name: str) -> Sequence[Any]:
         """Parameters of a topology or scheme; empty where there is no such one, which is said when it is built."""
-        path = f"{self._folder}/{name}" if is_in_file(name) and not FilePath(name).is_absolute() else name
+        path = f"{self._folder}/{name}" if file_of(name) is not None and not FilePath(name).is_absolute() else name
         try:
             return EXPRESSIONS[field](path)
         except SpecError:

@@ -22,7 +22,7 @@ from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Program
 from testbed.topologies.call import parse
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import file_of
 from testbed.trial.packages import Packages
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _fits(wanted: str | re.Pattern[str], part: str) -> bool:
 def built_from(arm: Arm) -> list[str]:
     """Return the files of an arm's own topology and scheme."""
     names = [parse(text, "ring").name for text in (arm.topology, *arm.schemes)]
-    return [name.rpartition(":")[0] for name in names if is_in_file(name)]
+    return [file for file in map(file_of, names) if file is not None]
 
 
 def _hex(content: bytes) -> str:

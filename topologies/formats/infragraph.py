@@ -1,0 +1,357 @@
+"""InfraGraph: devices of components, instances of devices, and edges between components, as its package writes them in
+JSON (``Infrastructure.serialize()``).
+
+Each instance of a device is a node, and what is inside of it is left out; with ``hosts=xpus`` each component is a node.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from itertools import product
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from testbed.base.bounded_json import parse_json
+from testbed.base.errors import TopologyError
+from testbed.base.listing import shortened
+from testbed.base.printable import printable
+from testbed.topologies.formats.sketch import Box, Cable, Options, Sketch, marked, marks, positive, seconds, validated
+from testbed.topologies.model import Node, Topology
+from testbed.topologies.parameters import MOST_LINKS, check_size, did_you_mean
+
+BITS = {"gigabits_per_second": 1e9, "gigabytes_per_second": 8e9}
+"""Units of a rate in bit/s. Gigatransfers are no rate without the width of a bus."""
+SCALES = {"ms": -3, "us": -6, "ns": -9}
+"""Units of a delay, as powers of ten of a second."""
+ACCELERATOR = "xpu"
+OF_HOSTS = frozenset({ACCELERATOR, "nic"})
+"""Types of components by which a device is a host. Switches have ports and a processor."""
+DEEPEST = 8
+"""Devices in devices at most."""
+MARK = "testbed:"
+_PIECE = re.compile(r"([^\[\].]+)(?:\[([^\[\]]*)\])?")
+_Path = tuple[str, str]
+"""An instance with its number, and a component of it with its own: ``("host.0", "nic.1")``."""
+
+
+class _Bandwidth(BaseModel):
+    gigabits_per_second: float | None = None
+    gigabytes_per_second: float | None = None
+
+
+class _Latency(BaseModel):
+    ms: float | None = None
+    us: float | None = None
+    ns: float | None = None
+
+
+class _Physical(BaseModel):
+    bandwidth: _Bandwidth | None = None
+    latency: _Latency | None = None
+
+
+class _Link(BaseModel):
+    name: str
+    physical: _Physical | None = None
+
+
+class _Custom(BaseModel):
+    type: str = ""
+
+
+class _Component(BaseModel):
+    name: str
+    count: int = Field(ge=0, le=MOST_LINKS)
+    choice: str = ""
+    custom: _Custom = _Custom()
+
+    @property
+    def type(self) -> str:
+        return self.custom.type if self.choice == "custom" else self.choice
+
+
+class _DeviceEnd(BaseModel):
+    device: str = ""
+    component: str
+
+
+class _DeviceEdge(BaseModel):
+    ep1: _DeviceEnd
+    ep2: _DeviceEnd
+    scheme: Literal["one2one", "many2many"]
+    link: str
+
+
+class _Device(BaseModel):
+    name: str
+    components: list[_Component] = []
+    links: list[_Link] = []
+    edges: list[_DeviceEdge] = []
+
+
+class _Instance(BaseModel):
+    name: str
+    device: str
+    count: int = Field(ge=0, le=MOST_LINKS)
+    description: str = ""
+
+
+class _End(BaseModel):
+    instance: str
+    component: str
+
+
+class _Edge(BaseModel):
+    ep1: _End
+    ep2: _End
+    scheme: Literal["one2one", "many2many"]
+    link: str
+
+
+class _Infrastructure(BaseModel):
+    devices: list[_Device]
+    links: list[_Link] = []
+    instances: list[_Instance]
+    edges: list[_Edge] = []
+
+
+def read(name: str, content: bytes, asked: Options) -> Sketch:
+    """Read an infrastructure.
+
+    Raises:
+        TopologyError: it is none, or an edge names what is not there.
+    """
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        raise TopologyError(f"{name} is no JSON ({printable(str(error)[:200])})", fix="correct it") from None
+    if isinstance(value, dict) and isinstance(value.get("infrastructure"), dict):  # as the service answers
+        value = value["infrastructure"]
+    return _Reader(name, validated(_Infrastructure, value, name), asked).sketch()
+
+
+class _Reader:
+    def __init__(self, name: str, infrastructure: _Infrastructure, asked: Options) -> None:
+        self._name, self._asked, self._all = name, asked, infrastructure
+        self._devices = {one.name: one for one in infrastructure.devices}
+        self._instances = {one.name: one for one in infrastructure.instances}
+        self._whole = asked.hosts == ACCELERATOR + "s"
+
+    def sketch(self) -> Sketch:
+        boxes: dict[str, Box] = {}
+        inside: set[str] = set()
+        edges: list[tuple[_Path, _Path, str, list[_Link]]] = []
+        for instance in self._instances.values():
+            device = self._device(instance.device, f"the instance {instance.name}")
+            components = list(self._components(device, "", 0))
+            self._check_size(len(boxes) + instance.count * (len(components) if self._whole else 1))
+            inside |= {type_ for _, type_ in components if type_}
+            for i in range(instance.count):
+                at = f"{instance.name}.{i}"
+                if self._whole:
+                    made = {f"{at}.{path}": Box(_label(f"{at}.{path}"), _kind({type_}, {ACCELERATOR})) for path, type_ in components}
+                    boxes |= made
+                    edges += [((at, a), (at, b), link, links) for a, b, link, links in self._edges(device, "", 0)]
+                else:
+                    said = dict(word.split("=", 1) for word in instance.description.split() if "=" in word)
+                    is_ours = instance.description.startswith(MARK)
+                    kind = _kind({type_ for _, type_ in components}, OF_HOSTS)
+                    boxes[at] = marked(said["name"], said, kind) if is_ours and "name" in said else Box(_label(at), kind)
+            self._check_size(len(edges))
+        for number, edge in enumerate(self._all.edges):
+            where = f"edges.{number}"
+            ends = [self._ends(end, where) for end in (edge.ep1, edge.ep2)]
+            edges += [(a, b, edge.link, self._all.links) for a, b in self._joined(ends[0], ends[1], edge.scheme)]
+            self._check_size(len(edges))
+        number_of = {identity: i for i, identity in enumerate(boxes)}
+        seen: set[frozenset[_Path]] = set()
+        cables = []
+        for a, b, link, links in edges:
+            if frozenset((a, b)) not in seen:  # a graph of InfraGraph's has no parallel edges
+                seen.add(frozenset((a, b)))
+                ends_at = [number_of[f"{one[0]}.{one[1]}" if self._whole else one[0]] for one in (a, b)]
+                cables.append(Cable(*ends_at, *self._physical(link, links), a[1], b[1]))
+        note = f"left out: the insides of devices ({shortened(sorted(map(printable, inside)), 8)}); hosts=xpus has them"
+        return Sketch([*boxes.values()], cables, [] if self._whole or not inside else [note])
+
+    def _refused(self, where: str, what: str, word: str, known: Sequence[str]) -> TopologyError:
+        near = did_you_mean(word, known) or f" (there are {shortened(list(known), 6)})"
+        return TopologyError(
+            f"{self._name}: {where} names the {what} {printable(word[:60])!r}, which is not there{near}", fix="correct it"
+        )
+
+    def _device(self, name: str, where: str) -> _Device:
+        if name not in self._devices:
+            raise self._refused(where, "device", name, list(self._devices))
+        return self._devices[name]
+
+    def _components(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
+        """Yield the path and the type of each component of a device, and of devices in it."""
+        self._check_depth(device, depth)
+        for component in device.components:
+            for i in range(component.count):
+                path = f"{prefix}{component.name}.{i}"
+                if component.choice == "device":
+                    inner = self._device(component.name, f"the device {device.name}")
+                    yield from self._components(inner, f"{path}.", depth + 1)
+                else:
+                    yield path, component.type
+
+    def _edges(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str, str, list[_Link]]]:
+        """Yield the edges inside a device, and inside devices in it."""
+        self._check_depth(device, depth)
+        for edge in device.edges:
+            paths = [
+                self._paths(device, f"{end.device}.{end.component}" if end.device else end.component, device.name)
+                for end in (edge.ep1, edge.ep2)
+            ]
+            for a, b in self._joined(paths[0], paths[1], edge.scheme):
+                yield f"{prefix}{a}", f"{prefix}{b}", edge.link, device.links
+        for component in device.components:
+            if component.choice == "device":
+                for i in range(component.count):
+                    inner = self._device(component.name, f"the device {device.name}")
+                    yield from self._edges(inner, f"{prefix}{component.name}.{i}.", depth + 1)
+
+    def _check_depth(self, device: _Device, depth: int) -> None:
+        if depth > DEEPEST:
+            raise TopologyError(f"{self._name}: the device {device.name} is in itself, or too deep", fix="correct it")
+
+    def _check_size(self, count: int) -> None:
+        check_size(self._name, count, nodes_or_edges=count)
+
+    def _ends(self, end: _End, where: str) -> list[_Path]:
+        """List the components that one end of an edge stands for."""
+        match = _PIECE.fullmatch(end.instance)
+        if match is None or match[1] not in self._instances:
+            raise self._refused(where, "instance", end.instance, list(self._instances))
+        instance = self._instances[match[1]]
+        paths = self._paths(self._devices[instance.device], end.component, where)
+        numbers = self._range(match[2], instance.count, f"{where}: {end.instance}")
+        self._check_size(len(numbers) * len(paths))
+        return [(f"{instance.name}.{i}", path) for i in numbers for path in paths]
+
+    def _paths(self, device: _Device, text: str, where: str) -> list[str]:
+        """List the components that ``cx5[0:2].port[0]`` stands for."""
+        paths = [""]
+        for piece in text.split("."):
+            match = _PIECE.fullmatch(piece)
+            known = {component.name: component for component in device.components}
+            if match is None or match[1] not in known:
+                raise self._refused(where, "component", piece, list(known))
+            component = known[match[1]]
+            numbers = self._range(match[2], component.count, f"{where}: {text}")
+            self._check_size(len(paths) * len(numbers))
+            paths = [f"{path}{'.' * bool(path)}{component.name}.{i}" for path in paths for i in numbers]
+            if component.choice == "device":
+                device = self._device(component.name, where)
+        return paths
+
+    def _range(self, text: str | None, count: int, where: str) -> range:
+        """Read ``0``, ``0:4`` or ``::2`` of so many; all where there is no text."""
+        pieces = (text or ":").split(":")
+        try:
+            numbers = [int(piece) if piece else None for piece in pieces]
+            chosen = range(numbers[0] or 0, (numbers[0] or 0) + 1) if len(numbers) == 1 else range(count)[slice(*numbers)]
+        except (ValueError, TypeError):
+            chosen = range(-1, 0)
+        if not all(0 <= number < count for number in (*chosen[:1], *chosen[-1:])):
+            raise TopologyError(
+                f"{self._name}: {printable(where[:120])}: {printable((text or '')[:40])!r} is outside of 0 to {count - 1}",
+                fix="write it as [0], [0:4] or [0:4:2]",
+            )
+        return chosen
+
+    def _joined(self, first: Sequence[Any], second: Sequence[Any], scheme: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the pairs of an edge; of one to one, the longer side's rest is left out, as InfraGraph does."""
+        if scheme == "one2one":
+            return zip(first, second, strict=False)
+        self._check_size(len(first) * len(second))
+        return product(first, second)
+
+    def _physical(self, link: str, links: Sequence[_Link]) -> tuple[int | None, float | None]:
+        """Return the rate (bit/s) and the delay (s) of a link; None for what it does not say."""
+        where = f"{self._name}: the link {printable(link[:60])}"
+        physical = next((one.physical for one in links if one.name == link), None) or _Physical()
+        rate_bps = delay_s = None
+        for unit, value in physical.bandwidth or () if self._asked.rates == "file" else ():
+            rate_bps = positive(where, unit, value, BITS[unit]) if value is not None else rate_bps
+        for unit, value in physical.latency or () if self._asked.delays == "file" else ():
+            if value is not None:
+                delay_s = float(Decimal(repr(seconds(where, unit, value))).scaleb(SCALES[unit]))
+        return rate_bps, delay_s
+
+
+def _label(path: str) -> str:
+    """``host.0.xpu.3`` as ``host0.xpu3``."""
+    return re.sub(r"\.(\d+)(?=\.|$)", r"\1", path)
+
+
+def _kind(types: set[str], of_hosts: frozenset[str] | set[str]) -> Literal["host", "switch"]:
+    return "host" if types & of_hosts else "switch"
+
+
+def write(topology: Topology) -> str:
+    """Write an infrastructure: each node an instance of a device with as many NICs or ports."""
+    names = {node.name: node.name.replace(".", "_") for node in topology.nodes}  # dots would end a name
+    links: dict[tuple[int, float], str] = {}
+    for link in topology.links:
+        links.setdefault((link.rate_bps, link.delay_s), f"link{len(links)}")
+    kinds = {(node.kind, len(ports)) for node, ports in zip(topology.nodes, topology.ports, strict=True)}
+    instances = [
+        {
+            "name": names[node.name],
+            "description": " ".join([MARK, f"name={node.name}", *(f"{k}={v}" for k, v in marks(node).items())]),
+            "device": f"{node.kind}{len(ports)}",
+            "count": 1,
+        }
+        for node, ports in zip(topology.nodes, topology.ports, strict=True)
+    ]
+    end: Callable[[int, int], dict[str, str]] = lambda node, port: {
+        "instance": f"{names[topology.nodes[node].name]}[0]",
+        "component": f"{_port(topology.nodes[node])}[{port}]",
+    }
+    edges = [
+        {
+            "ep1": end(link.a, link.a_port),
+            "ep2": end(link.b, link.b_port),
+            "scheme": "one2one",
+            "link": links[link.rate_bps, link.delay_s],
+        }
+        for link in topology.links
+    ]
+    value = {
+        "name": "testbed",
+        "devices": [_written_device(kind, count) for kind, count in sorted(kinds)],
+        "links": [_written_link(called, *physical) for physical, called in links.items()],
+        "instances": instances,
+        "edges": edges,
+    }
+    return json.dumps(value, indent=1) + "\n"
+
+
+def _port(node: Node) -> str:
+    return "nic" if node.kind == "host" else "port"
+
+
+def _written_device(kind: str, count: int) -> dict[str, Any]:
+    port, core, choice = ("nic", "xpu", "xpu") if kind == "host" else ("port", "asic", "cpu")
+    return {
+        "name": f"{kind}{count}",
+        "components": [
+            {"name": core, "count": 1, "choice": choice, choice: {}},
+            {"name": port, "count": count, "choice": port, port: {}},
+        ],
+        "links": [{"name": "inside"}],
+        "edges": [{"ep1": {"component": core}, "ep2": {"component": port}, "scheme": "many2many", "link": "inside"}],
+    }
+
+
+def _written_link(called: str, rate_bps: int, delay_s: float) -> dict[str, Any]:
+    bandwidth = {"choice": "gigabits_per_second", "gigabits_per_second": rate_bps / 1e9}
+    latency = {"choice": "us", "us": float(Decimal(repr(float(delay_s))).scaleb(6))}
+    return {"name": called, "physical": {"bandwidth": bandwidth, "latency": latency}}
