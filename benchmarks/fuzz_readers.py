@@ -45,6 +45,7 @@ from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.run_directory import stored
 from testbed.topologies import build as topologies
+from testbed.topologies import formats
 from testbed.topologies.load import no_code
 from testbed.topologies.parameters import at_most
 from testbed.workloads.sync import schemes
@@ -454,6 +455,10 @@ def _topology(path: Path) -> None:
         topologies.build(path.read_text(), rate_bps=10**8)
 
 
+def _network(path: Path) -> None:
+    topologies.build(str(path), rate_bps=10**8)
+
+
 def _scheme(path: Path) -> None:
     with no_code("a report", "none"):
         schemes.build(path.read_text(), topologies.build("star(hosts=4)", rate_bps=10**8), [1000, 500, 10])
@@ -552,6 +557,25 @@ def _traced(path: Path) -> object:
     return critical_path(order(read.nodes, path.name))
 
 
+GML = b"""graph [ directed 1
+  node [ id 0 label "Brno" Longitude 16.6 Latitude 49.2 ] node [ id 1 label "Zlin" kind "host" ] node [ id 2 rack 3 ]
+  edge [ source 0 target 1 LinkSpeed "2.5" LinkSpeedUnits "G" ] edge [ source 1 target 0 LinkSpeedRaw 2500000000.0 ]
+  edge [ source 2 target 0 ends "2:0 Brno:1" number 3 delay_s 0.001 ]
+]"""
+
+
+def _networks(run: Path) -> list[Subject]:
+    """The readers of networks in files of other tools."""
+    honest = topologies.build("spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)", rate_bps=10**8)
+    graphml, lab, fabric = (formats.write(honest, form).encode() for form in formats.FORMATS)
+    return [
+        reader(run, "networks, GraphML", "net.graphml", [graphml], mutate_bytes, _network),
+        reader(run, "networks, GML", "net.gml", [GML], mutate_bytes, _network),
+        reader(run, "networks, containerlab", "net.clab.yml", [lab], mutate_spec, _network),
+        reader(run, "networks, InfraGraph", "net.json", [fabric], mutate_json, _network),
+    ]
+
+
 def readers(run: Path) -> list[Subject]:
     """Every reader, with honest files from ``run``."""
     trial, parquet = "trials/ring-b16-r2.json", "samples/ring-b16-r2.parquet"
@@ -586,6 +610,7 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "check-ins", "h0.left", left, mutate_json, checked_in),
         reader(run, "traces, Chakra", "x.et", [_trace()], mutate_bytes, _traced),
         reader(run, "traces, PyTorch", "x.json", [HOST_TRACE], mutate_json, _traced),
+        *_networks(run),
         reader(run, "weights", "weights.npy", [weights.getvalue()], mutate_bytes, sums),
         recorded("compare: records", trial, _compared, 0.1),
         recorded("compare: resolved", "resolved.json", _compared, 0.1),

@@ -29,7 +29,8 @@ def schemes_page() -> str:
 def topologies_page() -> str:
     parts = [
         "# Topologies\n\nA topology is what an arm's `topology` names. Each of them also takes `ina`, "
-        "which says which switches add in the network.\n"
+        "which says which switches add in the network. A topology may also be "
+        "[a file of another tool](../guides/network-files.md).\n"
     ]
     for one in families().values():
         parts.append(f"## {code(one.name)}\n\n{prose(one.builder.__doc__)}\n")

@@ -110,6 +110,34 @@ def test_topo_describes_and_draws(testbed: CLI, tmp_path: Path) -> None:
     assert (tmp_path / "net.svg").read_text().startswith("<svg")
 
 
+def test_topo_reads_and_writes_files_of_other_tools(testbed: CLI, tmp_path: Path) -> None:
+    for form, name in (("graphml", "net.graphml"), ("clab", "net.clab.yml"), ("infragraph", "net.json")):
+        called = testbed("topo", "bcube(n=2,k=2)", "--rate", "200 Mbit/s", "--as", form)
+        assert called.code == 0
+        (tmp_path / name).write_text(called.out)
+        found = json.loads(testbed("topo", name, "--json").out)
+        assert (found["hosts"], found["switches"], found["link_rates_bps"]) == (4, 4, [200_000_000])
+    text = testbed("topo", "net.json").out
+    assert "\nof the file:\n  left out: the insides of devices (cpu, nic, port, xpu)" in text
+
+
+def test_a_spec_takes_the_network_of_a_file_beside_it_and_overrules_its_links(testbed: CLI, spec_file: Path) -> None:
+    folder = spec_file.parent / "nets"
+    folder.mkdir()
+    (folder / "net.gml").write_text(
+        "graph [ node [id 0 label a] node [id 1 label b] node [id 2 label c]"
+        ' edge [source 0 target 1 LinkSpeed 20 LinkSpeedUnits "M"] edge [source 1 target 2] ]'
+    )
+    slow = SPEC.replace("star(hosts=3)", "nets/net.gml(hosts=all)")
+    spec_file.write_text(slow)
+    before = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
+    spec_file.write_text(slow.replace("rate: 200 Mbit/s", "rate: 200 Mbit/s, a-b: {rate: 200 Mbit/s}"))
+    after = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
+    assert [one["topology"] for one in before] == ["./nets/net.gml(hosts=all)"] * len(before)
+    times = [(one["bound_s"], other["bound_s"]) for one, other in zip(before, after, strict=True)]
+    assert all(slower > 5 * faster for slower, faster in times)
+
+
 def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> None:
     found = json.loads(testbed("forest", "bml", "bcube(n=3,k=2)", "--rate", "200 Mbit/s", "--json").out)
     assert found["verified"] is True

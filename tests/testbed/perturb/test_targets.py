@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from testbed.base.errors import SpecError
@@ -31,6 +33,14 @@ def test_one_nic_and_one_link() -> None:
     assert labels(BCUBE, ["h0:eth1"], "out") == ["h0:eth1 -> s1.0"]
     assert labels(STAR, ["h1-s0"]) == ["h1:eth0 -> s0", "s0:eth1 -> h1"]
     assert labels(STAR, ["s0-h1"], "out") == ["s0:eth1 -> h1"]
+
+
+def test_names_of_nodes_may_have_dashes() -> None:
+    nodes = tuple(replace(one, name=name) for one, name in zip(STAR.nodes, ("a", "a-b", "b", "b-c"), strict=True))
+    topology = replace(STAR, nodes=nodes)
+    assert labels(topology, ["a-b-b-c"], "out") == ["a-b:eth0 -> b-c"]
+    assert labels(topology, ["b-c-b"], "in") == ["b:eth0 -> b-c"]
+    assert labels(topology, ["a-b"], "out") == ["a-b:eth0 -> b-c"]  # the node, and no link between a and b
 
 
 def test_what_is_named_twice_is_meant_once() -> None:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -1246,6 +1247,9 @@ CALLS: dict[str, list[str]] = {
     "topo_links_without_keys": ["topo", "star(hosts=3)", "--links", "slow"],
     "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
     "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
+    "topo_as_unknown": ["topo", "star(hosts=3)", "--as", "dot"],
+    "topo_as_and_json": ["topo", "star(hosts=3)", "--as", "clab", "--json"],
+    "topo_as_of_patch_panels": ["topo", "patch_panel(servers=4,degree=2)", "--as", "graphml"],
     "exec_with_nothing_up": ["exec", "h0", "--", "true"],
     "up_cli_and_json": ["up", "spec.yaml", "--cli", "--json"],
     "up_unknown_arm": ["up", "spec.yaml", "--arm", "rnig"],
@@ -1260,6 +1264,81 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
     assert called.code == 2
 
 
+RING_GML = """\
+graph [
+  node [ id 0 label "Brno" ]
+  node [ id 1 label "Zlin" ]
+  node [ id 2 label "Cheb" ]
+  edge [ source 0 target 1 LinkSpeed "2.5" LinkSpeedUnits "G" ]
+  edge [ source 1 target 2 ]
+  edge [ source 2 target 0 ]
+]
+"""
+XML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+LAB = """\
+topology:
+  nodes: {leaf: {kind: ceos}, client: {kind: linux}}
+  links:
+    - endpoints: ["client:eth1", "leaf:eth1"]
+"""
+FABRIC: dict[str, Any] = {
+    "devices": [{"name": "server", "components": [{"name": "nic", "count": 2, "choice": "nic"}]}],
+    "instances": [{"name": "host", "device": "server", "count": 2}],
+    "edges": [
+        {
+            "ep1": {"instance": "host[0]", "component": "nic[0]"},
+            "ep2": {"instance": "host[1]", "component": "nic[0]"},
+            "scheme": "one2one",
+            "link": "wire",
+        }
+    ],
+}
+
+
+def _fabric(old: str, new: str) -> str:
+    return json.dumps(FABRIC).replace(old, new, 1)
+
+
+NETWORKS: dict[str, tuple[str, str]] = {
+    "network_absent": ("absent/net.gml", ""),
+    "network_in_another_encoding": ("net.graphml", "latin \xe4"),
+    "network_that_is_no_xml": ("net.graphml", "hello"),
+    "network_with_entities": ("net.graphml", f'<!DOCTYPE g [<!ENTITY a "b">]>{XML}</graphml>'),
+    "network_cut_off": ("net.gml", RING_GML[:-20]),
+    "network_without_links": ("net.gml", "graph [ node [ id 0 ] node [ id 1 ] ]"),
+    "network_without_hosts": ("net.gml", RING_GML),
+    "network_of_hosts_unknown": ("net.gml(hosts=[Brno,Plzen])", RING_GML),
+    "network_of_hosts_that_are_a_word": ("net.gml(hosts=leafs)", RING_GML),
+    "network_of_no_accelerators": ("net.gml(hosts=xpus)", RING_GML),
+    "network_with_an_option_misspelt": ("net.gml(host=all)", RING_GML),
+    "network_at_a_negative_speed": ("net.gml(hosts=all)", RING_GML.replace('"2.5"', '"-2.5"')),
+    "network_without_places": ("net.gml(hosts=all,delays=distance)", RING_GML),
+    "network_of_a_lab_with_an_end_at_no_node": ("net.clab.yml", LAB.replace("leaf:eth1", "laef:eth1")),
+    "network_of_a_lab_without_nodes": ("net.clab.yml", "name: none"),
+    "network_of_a_lab_with_a_node_twice": ("net.clab.yml", LAB.replace("client: {", "leaf: {")),
+    "network_of_a_lab_with_an_alias": ("net.clab.yml", "a: &a 1\nb: *a"),
+    "network_that_is_no_json": ("net.json", "{"),
+    "network_that_is_another_json": ("net.json", '{"nodes": []}'),
+    "network_of_a_device_unknown": ("net.json", _fabric('"device": "server"', '"device": "sever"')),
+    "network_of_a_component_beyond": ("net.json", _fabric("nic[0]", "nic[2]")),
+    "network_of_edges_in_a_ring": ("net.json", _fabric("one2one", "ring")),
+}
+"""A topology, and what is in the file that it names."""
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_in_a_file_with_a_mistake(
+    name: str, testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topology, content = NETWORKS[name]
+    if "/" not in topology:
+        Path(topology.partition("(")[0]).write_bytes(content.encode("latin-1"))
+    called = testbed("topo", topology)
+    check(name, called)
+    assert called.code == 2
+
+
 def test_every_golden_text_belongs_to_a_case() -> None:
     assert (
         {path.stem for path in GOLDEN.glob("*.txt")}
@@ -1268,6 +1347,7 @@ def test_every_golden_text_belongs_to_a_case() -> None:
         | TRACE_CHANGES.keys()
         | TOPICS_CHANGES.keys()
         | CALLS.keys()
+        | NETWORKS.keys()
         | OWN.keys()
         | SCRIPT_CHANGES.keys()
         | HYBRID_CHANGES.keys()
