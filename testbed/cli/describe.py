@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from testbed.workloads.catalogue import Entry
 
 TopologyText = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)', 'bcube(n=3,k=2)' or net.graphml.")
+    str,
+    typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)', 'bcube(n=3,k=2)' or net.graphml."),
 ]
 TreesFile = Annotated[
     Path | None,

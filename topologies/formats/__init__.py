@@ -1,8 +1,8 @@
 """Networks in files of other tools, read as data and written: GraphML and GML, as the Internet Topology Zoo has them,
 containerlab's labs, and InfraGraph's JSON.
 
-A reader turns the bytes of a file into a :class:`.Sketch`, and :func:`.assembled` makes a topology of it. No code of a file
-is run, and no other file is opened.
+A reader turns the bytes of a file into a :class:`.Sketch`, and :func:`.assembled` makes a topology of it. No code of a
+file is run, and no other file is opened.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from testbed.topologies.load import check_open
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Parameter, bind, parameters_of
 
-MOST_BYTES = 8 * 2**20
-"""The most bytes of a file: eight times the largest of the Internet Topology Zoo."""
+MOST_BYTES = 4 * 2**20
+"""The most bytes of a file: twenty times the largest of the Internet Topology Zoo."""
 PARAMETERS: tuple[Parameter, ...] = parameters_of(options, 0)
 """The parameters that every file takes."""
 FORMATS = ("graphml", "clab", "infragraph")
@@ -70,7 +70,7 @@ def write(topology: Topology, form: str) -> str:
 
 
 def _reader(name: str) -> Callable[[str, bytes, Options], Sketch]:
-    """Return what reads files with this ending; each is imported only now, for its library takes a tenth of a second."""
+    """Return what reads files with this ending; each is imported only now, for libraries take a tenth of a second."""
     if name.endswith(".json"):
         from testbed.topologies.formats import infragraph
 

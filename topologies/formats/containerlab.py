@@ -109,7 +109,9 @@ def read(name: str, content: bytes, asked: Options) -> Sketch:
         for node_name, interface in ends:
             told = f"{node_name}:{interface}"[:60]
             if node_name not in number:
-                raise TopologyError(f"{where} ends at {printable(told)!r}, and there is no such node", fix="add the node")
+                raise TopologyError(
+                    f"{where} ends at {printable(told)!r}, and there is no such node", fix="add the node"
+                )
             if (node_name, interface) in used:
                 raise TopologyError(f"{where} ends at {printable(told)!r}, as one before", fix="give each end its own")
             used.add((node_name, interface))
@@ -143,7 +145,7 @@ def _parsed(name: str, content: bytes) -> Any:
                 raise TopologyError(f"{name} has the alias *{event.anchor}", fix="write out what it stands for")
             if depth > DEEPEST:
                 raise TopologyError(f"{name} is nested too deeply", fix=f"nest at most {DEEPEST} groups")
-        return yaml.load(content, Loader=_Loader)  # noqa: S506  # makes nothing but text, lists and mappings
+        return yaml.load(content, Loader=_Loader)  # makes nothing but text, lists and mappings
     except (yaml.YAMLError, ValueError) as error:  # ValueError: no UTF-8
         problem = printable(str(error)[:200]).replace("\n", " ")
         raise TopologyError(f"{name} is no YAML ({problem})", fix="correct it") from None

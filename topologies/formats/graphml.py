@@ -145,7 +145,5 @@ def write(topology: Topology) -> str:
     for number, link in enumerate(topology.links):
         a, b = topology.nodes[link.a].name, topology.nodes[link.b].name
         ends = f"{a}:{link.a_port} {b}:{link.b_port}"
-        graph.add_edge(
-            a, b, key=number, number=number, ends=ends, rate_bps=link.rate_bps, delay_s=float(link.delay_s)
-        )
+        graph.add_edge(a, b, key=number, number=number, ends=ends, rate_bps=link.rate_bps, delay_s=float(link.delay_s))
     return "\n".join(nx.generate_graphml(graph, named_key_ids=True)) + "\n"

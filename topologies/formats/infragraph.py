@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import product
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
 from testbed.base.printable import printable
 from testbed.topologies.formats.sketch import Box, Cable, Options, Sketch, marked, marks, positive, seconds, validated
-from testbed.topologies.model import Node, Topology
+from testbed.topologies.model import Topology
 from testbed.topologies.parameters import MOST_LINKS, check_size, did_you_mean
 
 BITS = {"gigabits_per_second": 1e9, "gigabytes_per_second": 8e9}
@@ -140,6 +140,8 @@ class _Reader:
         self._devices = {one.name: one for one in infrastructure.devices}
         self._instances = {one.name: one for one in infrastructure.instances}
         self._whole = asked.hosts == ACCELERATOR + "s"
+        self._expanded = 0
+        """Devices and components that names, counts and slices have stood for so far."""
 
     def sketch(self) -> Sketch:
         boxes: dict[str, Box] = {}
@@ -148,20 +150,23 @@ class _Reader:
         for instance in self._instances.values():
             device = self._device(instance.device, f"the instance {instance.name}")
             components = list(self._components(device, "", 0))
-            self._check_size(len(boxes) + instance.count * (len(components) if self._whole else 1))
+            inner = list(self._edges(device, "", 0)) if self._whole else []
+            size = instance.count * (len(components) + len(inner) if self._whole else 1)
+            self._check_size(len(boxes) + len(edges) + size)
             inside |= {type_ for _, type_ in components if type_}
             for i in range(instance.count):
                 at = f"{instance.name}.{i}"
                 if self._whole:
-                    made = {f"{at}.{path}": Box(_label(f"{at}.{path}"), _kind({type_}, {ACCELERATOR})) for path, type_ in components}
-                    boxes |= made
-                    edges += [((at, a), (at, b), link, links) for a, b, link, links in self._edges(device, "", 0)]
+                    for path, type_ in components:
+                        boxes[f"{at}.{path}"] = Box(_label(f"{at}.{path}"), _kind({type_}, {ACCELERATOR}))
+                    edges += [((at, a), (at, b), link, links) for a, b, link, links in inner]
                 else:
                     said = dict(word.split("=", 1) for word in instance.description.split() if "=" in word)
                     is_ours = instance.description.startswith(MARK)
                     kind = _kind({type_ for _, type_ in components}, OF_HOSTS)
-                    boxes[at] = marked(said["name"], said, kind) if is_ours and "name" in said else Box(_label(at), kind)
-            self._check_size(len(edges))
+                    boxes[at] = (
+                        marked(said["name"], said, kind) if is_ours and "name" in said else Box(_label(at), kind)
+                    )
         for number, edge in enumerate(self._all.edges):
             where = f"edges.{number}"
             ends = [self._ends(end, where) for end in (edge.ep1, edge.ep2)]
@@ -181,7 +186,8 @@ class _Reader:
     def _refused(self, where: str, what: str, word: str, known: Sequence[str]) -> TopologyError:
         near = did_you_mean(word, known) or f" (there are {shortened(list(known), 6)})"
         return TopologyError(
-            f"{self._name}: {where} names the {what} {printable(word[:60])!r}, which is not there{near}", fix="correct it"
+            f"{self._name}: {where} names the {what} {printable(word[:60])!r}, which is not there{near}",
+            fix="correct it",
         )
 
     def _device(self, name: str, where: str) -> _Device:
@@ -191,9 +197,9 @@ class _Reader:
 
     def _components(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
         """Yield the path and the type of each component of a device, and of devices in it."""
-        self._check_depth(device, depth)
         for component in device.components:
             for i in range(component.count):
+                self._expand(1, depth)
                 path = f"{prefix}{component.name}.{i}"
                 if component.choice == "device":
                     inner = self._device(component.name, f"the device {device.name}")
@@ -203,26 +209,30 @@ class _Reader:
 
     def _edges(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str, str, list[_Link]]]:
         """Yield the edges inside a device, and inside devices in it."""
-        self._check_depth(device, depth)
         for edge in device.edges:
             paths = [
                 self._paths(device, f"{end.device}.{end.component}" if end.device else end.component, device.name)
                 for end in (edge.ep1, edge.ep2)
             ]
             for a, b in self._joined(paths[0], paths[1], edge.scheme):
+                self._expand(1, depth)
                 yield f"{prefix}{a}", f"{prefix}{b}", edge.link, device.links
         for component in device.components:
             if component.choice == "device":
                 for i in range(component.count):
+                    self._expand(1, depth)
                     inner = self._device(component.name, f"the device {device.name}")
                     yield from self._edges(inner, f"{prefix}{component.name}.{i}.", depth + 1)
 
-    def _check_depth(self, device: _Device, depth: int) -> None:
+    def _expand(self, count: int, depth: int = 0) -> None:
+        """Count what is made, before it is: some characters of a file can stand for any number."""
+        self._expanded += count
+        self._check_size(self._expanded // 8)  # an edge has two ends, of several components each
         if depth > DEEPEST:
-            raise TopologyError(f"{self._name}: the device {device.name} is in itself, or too deep", fix="correct it")
+            raise TopologyError(f"{self._name} has devices in devices, more than {DEEPEST}", fix="correct it")
 
     def _check_size(self, count: int) -> None:
-        check_size(self._name, count, nodes_or_edges=count)
+        check_size(self._name, count, nodes_and_edges=count)
 
     def _ends(self, end: _End, where: str) -> list[_Path]:
         """List the components that one end of an edge stands for."""
@@ -232,7 +242,7 @@ class _Reader:
         instance = self._instances[match[1]]
         paths = self._paths(self._devices[instance.device], end.component, where)
         numbers = self._range(match[2], instance.count, f"{where}: {end.instance}")
-        self._check_size(len(numbers) * len(paths))
+        self._expand(len(numbers) * len(paths))
         return [(f"{instance.name}.{i}", path) for i in numbers for path in paths]
 
     def _paths(self, device: _Device, text: str, where: str) -> list[str]:
@@ -245,7 +255,7 @@ class _Reader:
                 raise self._refused(where, "component", piece, list(known))
             component = known[match[1]]
             numbers = self._range(match[2], component.count, f"{where}: {text}")
-            self._check_size(len(paths) * len(numbers))
+            self._expand(len(paths) * len(numbers))
             paths = [f"{path}{'.' * bool(path)}{component.name}.{i}" for path in paths for i in numbers]
             if component.choice == "device":
                 device = self._device(component.name, where)
@@ -255,13 +265,14 @@ class _Reader:
         """Read ``0``, ``0:4`` or ``::2`` of so many; all where there is no text."""
         pieces = (text or ":").split(":")
         try:
-            numbers = [int(piece) if piece else None for piece in pieces]
-            chosen = range(numbers[0] or 0, (numbers[0] or 0) + 1) if len(numbers) == 1 else range(count)[slice(*numbers)]
-        except (ValueError, TypeError):
+            start, stop, step = (int(pieces[i]) if i < len(pieces) and pieces[i] else None for i in range(3))
+            last = (start or 0) + 1 if len(pieces) == 1 else count if stop is None else stop
+            chosen = range(start or 0, last, 1 if step is None else step)
+        except ValueError:
             chosen = range(-1, 0)
-        if not all(0 <= number < count for number in (*chosen[:1], *chosen[-1:])):
+        if len(pieces) > 3 or not all(0 <= number < count for number in (*chosen[:1], *chosen[-1:])):
             raise TopologyError(
-                f"{self._name}: {printable(where[:120])}: {printable((text or '')[:40])!r} is outside of 0 to {count - 1}",
+                f"{self._name}: {printable(where[:90])}: {printable((text or '')[:40])!r} is not in 0 to {count - 1}",
                 fix="write it as [0], [0:4] or [0:4:2]",
             )
         return chosen
@@ -270,7 +281,7 @@ class _Reader:
         """Yield the pairs of an edge; of one to one, the longer side's rest is left out, as InfraGraph does."""
         if scheme == "one2one":
             return zip(first, second, strict=False)
-        self._check_size(len(first) * len(second))
+        self._expand(len(first) * len(second))
         return product(first, second)
 
     def _physical(self, link: str, links: Sequence[_Link]) -> tuple[int | None, float | None]:
@@ -311,10 +322,11 @@ def write(topology: Topology) -> str:
         }
         for node, ports in zip(topology.nodes, topology.ports, strict=True)
     ]
-    end: Callable[[int, int], dict[str, str]] = lambda node, port: {
-        "instance": f"{names[topology.nodes[node].name]}[0]",
-        "component": f"{_port(topology.nodes[node])}[{port}]",
-    }
+
+    def end(node: int, port: int) -> dict[str, str]:
+        called = topology.nodes[node]
+        return {"instance": f"{names[called.name]}[0]", "component": f"{_port(called.kind)}[{port}]"}
+
     edges = [
         {
             "ep1": end(link.a, link.a_port),
@@ -334,12 +346,12 @@ def write(topology: Topology) -> str:
     return json.dumps(value, indent=1) + "\n"
 
 
-def _port(node: Node) -> str:
-    return "nic" if node.kind == "host" else "port"
+def _port(kind: str) -> str:
+    return "nic" if kind == "host" else "port"
 
 
 def _written_device(kind: str, count: int) -> dict[str, Any]:
-    port, core, choice = ("nic", "xpu", "xpu") if kind == "host" else ("port", "asic", "cpu")
+    port, (core, choice) = _port(kind), ("xpu", "xpu") if kind == "host" else ("asic", "cpu")
     return {
         "name": f"{kind}{count}",
         "components": [

@@ -38,7 +38,7 @@ _VALID = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 class Box(NamedTuple):
-    """A node of a file. ``level`` is None where the file has none; ``place`` is its latitude and longitude in degrees."""
+    """A node of a file. ``level`` is None where none is given; ``place`` is its latitude and longitude (degrees)."""
 
     label: str
     kind: Literal["host", "switch"]
@@ -138,9 +138,10 @@ def assembled(name: str, sketch: Sketch, asked: Options, rate_bps: int, delay_s:
         cables = [Cable(len(boxes) + i, at, rate_bps, delay_s) for i, at in enumerate(hung)] + cables
         boxes, names = boxes + [Box(one, "host") for one in added], names + added
         hosts = list(range(len(names) - len(added), len(names)))
-    order = [*hosts, *(i for i in range(len(boxes)) if i not in set(hosts))]
-    nodes = _nodes([boxes[i] for i in order], [names[i] for i in order], len(hosts), _near(order, cables))
-    if parts := _parts(len(nodes), _near(order, cables)):
+    order = [*hosts, *sorted(set(range(len(boxes))) - set(hosts))]
+    near = _near(order, cables)
+    nodes = _nodes([boxes[i] for i in order], [names[i] for i in order], len(hosts), near)
+    if (parts := _parts(near)) > 1:
         notes.append(f"{parts} parts that no link joins")
     router: Router = ShortestPaths(ecmp=asked.routing == "ecmp")
     if any(node.ina for node in nodes):
@@ -159,13 +160,14 @@ def _near(order: Sequence[int], cables: Iterable[Cable]) -> list[list[int]]:
     return near
 
 
-def _parts(count: int, near: Sequence[Sequence[int]]) -> int:
-    """Count the parts that no link joins; 0 where all is joined."""
-    left, parts = set(range(count)), 0
-    while left:
-        left -= steps_from([min(left)], near.__getitem__).keys()
-        parts += 1
-    return parts if parts > 1 else 0
+def _parts(near: Sequence[Sequence[int]]) -> int:
+    """Count the parts that no link joins."""
+    reached, parts = set[int](), 0
+    for node in range(len(near)):
+        if node not in reached:
+            reached |= steps_from([node], near.__getitem__).keys()
+            parts += 1
+    return parts
 
 
 def _nodes(boxes: Sequence[Box], names: Sequence[str], hosts: int, near: list[list[int]]) -> tuple[Node, ...]:
@@ -205,9 +207,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(int(digits[:18] or 0), word) for word, digits in re.findall(r"([^0-9]*)([0-9]*)", text)]
 
 
-def _delayed(
-    name: str, boxes: Sequence[Box], cables: list[Cable], asked: Options, notes: list[str]
-) -> list[Cable]:
+def _delayed(name: str, boxes: Sequence[Box], cables: list[Cable], asked: Options, notes: list[str]) -> list[Cable]:
     """Return the links with the delays that were asked for."""
     if asked.delays == "file":
         return cables
@@ -220,7 +220,9 @@ def _delayed(
         a, b = boxes[cable.a].place, boxes[cable.b].place
         made.append(cable._replace(delay_s=round(_metres(a, b) / FIBRE_M_PER_S, 9) if a and b else None))
     if lacking := sum(cable.delay_s is None for cable in made):
-        notes.append(f"{lacking:,} of {counted(len(cables), 'link')} lack coordinates at an end: the spec's delay is taken")
+        notes.append(
+            f"{lacking:,} of {counted(len(cables), 'link')} lack coordinates at an end: the spec's delay is taken"
+        )
     return made
 
 
@@ -270,15 +272,15 @@ def _told(label: str) -> str:
 
 def _names(labels: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     """Give each label a name of its own: letters, digits, dots, dashes and underscores, at most 15, a letter first."""
-    used, names = set(taken), list[str]()
+    used, names, again = set(taken), list[str](), dict[str, int]()
     for label in labels:
         plain = unicodedata.normalize("NFKD", label[:200]).encode("ascii", "ignore").decode()
         name = re.sub(r"[^A-Za-z0-9._-]+", "_", plain).strip("_") or "n"
         name = (name if _VALID.fullmatch(name) else f"n{name}")[:LONGEST_NAME]
-        base, again = name, 2
+        base = name
         while name in used:
-            name = f"{base[: LONGEST_NAME - 1 - len(str(again))]}_{again}"
-            again += 1
+            again[base] = again.get(base, 1) + 1
+            name = f"{base[: LONGEST_NAME - 1 - len(str(again[base]))]}_{again[base]}"
         used.add(name)
         names.append(name)
     return names
@@ -358,5 +360,7 @@ def validated(model: type[M], value: object, name: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = printable(".".join(map(str, first["loc"]))[:200])
-        problem = f"{name}: {where}: {first['msg'][:1].lower()}{first['msg'][1:]}" if where else f"{name}: {first['msg']}"
+        problem = (
+            f"{name}: {where}: {first['msg'][:1].lower()}{first['msg'][1:]}" if where else f"{name}: {first['msg']}"
+        )
         raise TopologyError(problem, fix="correct it, or have its tool write the file again") from None

@@ -275,7 +275,10 @@ def test_another_process_finds_the_same(folder: Path) -> None:
 
 def test_a_network_in_a_file_is_an_input(folder: Path) -> None:
     text = SPEC.replace("star(hosts=2)", "net.gml").replace("COMMAND", "'true'")
-    write(folder / "net.gml", "graph [ node [id 0] node [id 1] node [id 2] edge [source 0 target 1] edge [source 1 target 2] ]")
+    write(
+        folder / "net.gml",
+        "graph [ node [id 0] node [id 1] node [id 2] edge [source 0 target 1] edge [source 1 target 2] ]",
+    )
     first = trials(read(text, "spec.yaml", folder))[0]
     assert "net.gml" in first.inputs
     write(folder / "net.gml", "graph [ node [id 0] node [id 1] edge [source 0 target 1] ]")

@@ -116,7 +116,9 @@ def test_opposite_edges_are_one_link(made) -> None:
 
 
 def test_parts_that_no_link_joins_are_read_and_said(made) -> None:
-    topology = made("graph [ node [id 0] node [id 1] node [id 2] node [id 3] edge [source 0 target 1] edge [source 2 target 3] ]")
+    topology = made(
+        "graph [ node [id 0] node [id 1] node [id 2] node [id 3] edge [source 0 target 1] edge [source 2 target 3] ]"
+    )
     assert topology.host_count == 4
     assert topology.notes[-1] == "2 parts that no link joins"
     with pytest.raises(TopologyError, match="no route leads from h0 to h2"):
@@ -129,7 +131,17 @@ def test_a_document_type_is_refused_before_it_is_parsed(made, entity: str) -> No
         made(GRAPHML.replace("<graphml", f"{entity}<graphml", 1), ending="graphml")
 
 
-@pytest.mark.parametrize("text", ["", "graph", "graph [", "graph [ node [ id 0 ] edge [ source 0 target 1 ] ]", "[" * 9000, "graph " + "[ x " * 9000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "graph",
+        "graph [",
+        "graph [ node [ id 0 ] edge [ source 0 target 1 ] ]",
+        "[" * 9000,
+        "graph " + "[ x " * 9000,
+    ],
+)
 def test_what_is_no_gml(made, text: str) -> None:
     with pytest.raises(TopologyError, match=r"net\.gml is no GML that NetworkX reads"):
         made(text)
@@ -139,6 +151,8 @@ def test_what_is_no_gml(made, text: str) -> None:
 def test_speeds_that_no_link_has(made, speed: str) -> None:
     text = GML.replace("155", speed)
     if speed:
-        with pytest.raises(TopologyError, match=r"link New York - Prag has LinkSpeed|link Prag - New York has LinkSpeed"):
+        with pytest.raises(
+            TopologyError, match=r"link New York - Prag has LinkSpeed|link Prag - New York has LinkSpeed"
+        ):
             made(text)
     assert links(made(text, "rates=spec"))[2] == ("Prag", "New_York", 10**8)

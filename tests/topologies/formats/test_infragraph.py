@@ -14,7 +14,9 @@ from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 
 
-def _edge(first: tuple[str, str], second: tuple[str, str], scheme: str = "one2one", link: str = "wire") -> dict[str, Any]:
+def _edge(
+    first: tuple[str, str], second: tuple[str, str], scheme: str = "one2one", link: str = "wire"
+) -> dict[str, Any]:
     return {
         "ep1": dict(zip(("instance", "component"), first, strict=True)),
         "ep2": dict(zip(("instance", "component"), second, strict=True)),
@@ -125,13 +127,15 @@ def test_each_component_is_a_node(made) -> None:
     [
         (("edges", 0, "ep1", "instance"), "hots[0]", r"edges\.0 names the instance 'hots\[0\]', which is not there"),
         (("edges", 0, "ep1", "component"), "nic", r"edges\.0 names the component 'nic', which is not there"),
-        (("edges", 0, "ep1", "instance"), "host[2]", r"edges\.0: host\[2\]: '2' is outside of 0 to 1"),
-        (("edges", 0, "ep2", "component"), "port[a]", r"edges\.0: port\[a\]: 'a' is outside of 0 to 11"),
+        (("edges", 0, "ep1", "instance"), "host[2]", r"edges\.0: host\[2\]: '2' is not in 0 to 1"),
+        (("edges", 0, "ep1", "instance"), "host[0:3]", r"edges\.0: host\[0:3\]: '0:3' is not in 0 to 1"),
+        (("edges", 0, "ep2", "component"), "port[::0]", r"edges\.0: port\[::0\]: '::0' is not in 0 to 11"),
+        (("edges", 0, "ep2", "component"), "port[a]", r"edges\.0: port\[a\]: 'a' is not in 0 to 11"),
         (("edges", 0, "scheme"), "ring", r"edges\.0\.scheme: input should be 'one2one' or 'many2many'"),
         (("instances", 0, "device"), "sever", r"the instance host names the device 'sever'.* \(did you mean 'server'"),
         (("instances", 0, "count"), -1, r"instances\.0\.count: input should be greater"),
         (("instances", 0, "count"), 2**17, r"has more than 262,144 links"),
-        (("devices", 0, "components", 2, "name"), "server", "the device server is in itself"),
+        (("devices", 0, "components", 2, "name"), "server", "has devices in devices, more than 8"),
         (("instances",), None, "instances: input should be a valid list"),
         (("edges",), [], "has no link between two nodes"),
         (("links", 0, "physical", "latency", "us"), -1, "the link wire has us -1"),
