@@ -23,8 +23,8 @@ def describe(topology: Topology) -> dict[str, Any]:
     ``ports_per_switch`` each number of them that occurs; ``aggregating`` names the switches that add in the
     network; ``nics_per_host`` and ``link_rates_bps`` list each value that occurs; ``racks`` is None where hosts have
     none; ``bisection_bps`` as in :func:`bisection_bps`; ``notes`` are those of a file. Of a BCube,
-    ``fat_tree_switches`` is how many switches of its size a fat-tree of as many hosts would take: 5 N / n against its k N / n (BML, section 3.1). Patch
-    panels are no switches, and have keys of their own.
+    ``fat_tree_switches`` is how many switches of its size a fat-tree of as many hosts would take: 5 N / n against its
+    k N / n (BML, section 3.1). Patch panels are no switches, and have keys of their own.
     """
     hosts = [topology.nodes[h] for h in topology.hosts]
     switches = [s for s in topology.switches if topology.nodes[s].kind == "switch"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -30,6 +31,8 @@ SCALES = {"ms": -3, "us": -6, "ns": -9}
 ACCELERATOR = "xpu"
 OF_HOSTS = frozenset({ACCELERATOR, "nic"})
 """Types of components by which a device is a host. Switches have ports and a processor."""
+MOST_COMPARED = 1000
+"""Names at most that a wrong one is compared with."""
 DEEPEST = 8
 """Devices in devices at most."""
 MARK = "testbed:"
@@ -134,19 +137,36 @@ def read(name: str, content: bytes, asked: Options) -> Sketch:
     return _Reader(name, validated(_Infrastructure, value, name), asked).sketch()
 
 
+_N = TypeVar("_N", _Device, _Instance, _Link, _Component)
+
+
 class _Reader:
     def __init__(self, name: str, infrastructure: _Infrastructure, asked: Options) -> None:
         self._name, self._asked, self._all = name, asked, infrastructure
-        self._devices = {one.name: one for one in infrastructure.devices}
-        self._instances = {one.name: one for one in infrastructure.instances}
+        self._devices = self._by_name("device", infrastructure.devices)
+        self._instances = self._by_name("instance", infrastructure.instances)
+        self._links = self._by_name("link", infrastructure.links)
+        self._components_of = {
+            device.name: self._by_name(f"component of {device.name}", device.components)
+            for device in infrastructure.devices
+        }
         self._whole = asked.hosts == ACCELERATOR + "s"
         self._expanded = 0
         """Devices and components that names, counts and slices have stood for so far."""
 
+    def _by_name(self, what: str, given: Sequence[_N]) -> dict[str, _N]:
+        known = {one.name: one for one in given}
+        if len(known) < len(given):
+            twice = next(name for name, count in Counter(one.name for one in given).items() if count > 1)
+            raise TopologyError(
+                f"{self._name}: the {what} {printable(twice[:60])!r} is there twice", fix="give each its own name"
+            )
+        return known
+
     def sketch(self) -> Sketch:
         boxes: dict[str, Box] = {}
         inside: set[str] = set()
-        edges: list[tuple[_Path, _Path, str, list[_Link]]] = []
+        edges: list[tuple[_Path, _Path, _Link | None]] = []
         for instance in self._instances.values():
             device = self._device(instance.device, f"the instance {instance.name}")
             components = list(self._components(device, "", 0))
@@ -159,7 +179,7 @@ class _Reader:
                 if self._whole:
                     for path, type_ in components:
                         boxes[f"{at}.{path}"] = Box(_label(f"{at}.{path}"), _kind({type_}, {ACCELERATOR}))
-                    edges += [((at, a), (at, b), link, links) for a, b, link, links in inner]
+                    edges += [((at, a), (at, b), link) for a, b, link in inner]
                 else:
                     said = dict(word.split("=", 1) for word in instance.description.split() if "=" in word)
                     is_ours = instance.description.startswith(MARK)
@@ -170,21 +190,22 @@ class _Reader:
         for number, edge in enumerate(self._all.edges):
             where = f"edges.{number}"
             ends = [self._ends(end, where) for end in (edge.ep1, edge.ep2)]
-            edges += [(a, b, edge.link, self._all.links) for a, b in self._joined(ends[0], ends[1], edge.scheme)]
+            edges += [(a, b, self._links.get(edge.link)) for a, b in self._joined(ends[0], ends[1], edge.scheme)]
             self._check_size(len(edges))
         number_of = {identity: i for i, identity in enumerate(boxes)}
         seen: set[frozenset[_Path]] = set()
         cables = []
-        for a, b, link, links in edges:
+        for a, b, link in edges:
             if frozenset((a, b)) not in seen:  # a graph of InfraGraph's has no parallel edges
                 seen.add(frozenset((a, b)))
                 ends_at = [number_of[f"{one[0]}.{one[1]}" if self._whole else one[0]] for one in (a, b)]
-                cables.append(Cable(*ends_at, *self._physical(link, links), a[1], b[1]))
+                cables.append(Cable(*ends_at, *self._physical(link), a[1], b[1]))
         note = f"left out: the insides of devices ({shortened(sorted(map(printable, inside)), 8)}); hosts=xpus has them"
         return Sketch([*boxes.values()], cables, [] if self._whole or not inside else [note])
 
     def _refused(self, where: str, what: str, word: str, known: Sequence[str]) -> TopologyError:
-        near = did_you_mean(word, known) or f" (there are {shortened(list(known), 6)})"
+        some = [printable(one[:60]) for one in known[:MOST_COMPARED]]
+        near = did_you_mean(word[:60], some) or f" (there are {shortened(some, 6)})"
         return TopologyError(
             f"{self._name}: {where} names the {what} {printable(word[:60])!r}, which is not there{near}",
             fix="correct it",
@@ -207,8 +228,9 @@ class _Reader:
                 else:
                     yield path, component.type
 
-    def _edges(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str, str, list[_Link]]]:
+    def _edges(self, device: _Device, prefix: str, depth: int) -> Iterator[tuple[str, str, _Link | None]]:
         """Yield the edges inside a device, and inside devices in it."""
+        links = self._by_name(f"link of {device.name}", device.links)
         for edge in device.edges:
             paths = [
                 self._paths(device, f"{end.device}.{end.component}" if end.device else end.component, device.name)
@@ -216,7 +238,7 @@ class _Reader:
             ]
             for a, b in self._joined(paths[0], paths[1], edge.scheme):
                 self._expand(1, depth)
-                yield f"{prefix}{a}", f"{prefix}{b}", edge.link, device.links
+                yield f"{prefix}{a}", f"{prefix}{b}", links.get(edge.link)
         for component in device.components:
             if component.choice == "device":
                 for i in range(component.count):
@@ -247,18 +269,20 @@ class _Reader:
 
     def _paths(self, device: _Device, text: str, where: str) -> list[str]:
         """List the components that ``cx5[0:2].port[0]`` stands for."""
-        paths = [""]
+        paths, is_device = [""], True
         for piece in text.split("."):
             match = _PIECE.fullmatch(piece)
-            known = {component.name: component for component in device.components}
+            known = self._components_of[device.name] if is_device else {}
             if match is None or match[1] not in known:
                 raise self._refused(where, "component", piece, list(known))
             component = known[match[1]]
             numbers = self._range(match[2], component.count, f"{where}: {text}")
             self._expand(len(paths) * len(numbers))
             paths = [f"{path}{'.' * bool(path)}{component.name}.{i}" for path in paths for i in numbers]
-            if component.choice == "device":
+            if is_device := component.choice == "device":
                 device = self._device(component.name, where)
+        if is_device:
+            raise self._refused(where, "component", f"{text}.", list(self._components_of[device.name]))
         return paths
 
     def _range(self, text: str | None, count: int, where: str) -> range:
@@ -284,10 +308,11 @@ class _Reader:
         self._expand(len(first) * len(second))
         return product(first, second)
 
-    def _physical(self, link: str, links: Sequence[_Link]) -> tuple[int | None, float | None]:
+    def _physical(self, link: _Link | None) -> tuple[int | None, float | None]:
         """Return the rate (bit/s) and the delay (s) of a link; None for what it does not say."""
-        where = f"{self._name}: the link {printable(link[:60])}"
-        physical = next((one.physical for one in links if one.name == link), None) or _Physical()
+        if link is None or link.physical is None:
+            return None, None
+        where, physical = f"{self._name}: the link {printable(link.name[:60])}", link.physical
         rate_bps = delay_s = None
         for unit, value in physical.bandwidth or () if self._asked.rates == "file" else ():
             rate_bps = positive(where, unit, value, BITS[unit]) if value is not None else rate_bps

@@ -243,7 +243,7 @@ def _hosts(
         for wanted in asked.hosts:
             if wanted not in known:
                 raise TopologyError(
-                    f"{name}: hosts names {wanted!r}, which is no node with a link{did_you_mean(wanted, known)}",
+                    f"{name}: hosts names {wanted!r}, which is no node with a link{did_you_mean(wanted[:60], names)}",
                     fix=f"name nodes: {shortened(names, 6)}",
                 )
         if not asked.hosts:
