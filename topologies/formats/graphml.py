@@ -106,10 +106,10 @@ def _undirected(name: str, boxes: list[Box], cables: list[Cable]) -> Sketch:
 
 def _box(identity: str, data: Mapping[str, Any]) -> Box:
     label = str(data.get("label") or data.get("name") or identity)
-    place = data.get("Latitude"), data.get("Longitude")
-    latitude, longitude = (float(one) if type(one) in (int, float) and abs(one) <= 360 else None for one in place)
     made = marked(label, data, "switch")
-    return made if latitude is None or longitude is None else made._replace(place=(latitude, longitude))
+    degrees = (data.get("Latitude"), data.get("Longitude"))
+    place = [float(one) for one in degrees if isinstance(one, int | float) and abs(one) <= 360]
+    return made._replace(place=(place[0], place[1])) if len(place) == 2 else made
 
 
 def _cable(name: str, boxes: list[Box], edge: tuple[int, int, Mapping[str, Any]], asked: Options) -> Cable:

@@ -37,6 +37,7 @@ DEEPEST = 8
 """Devices in devices at most."""
 MARK = "testbed:"
 _PIECE = re.compile(r"([^\[\].]+)(?:\[([^\[\]]*)\])?")
+_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")
 _Path = tuple[str, str]
 """An instance with its number, and a component of it with its own: ``("host.0", "nic.1")``."""
 
@@ -175,18 +176,17 @@ class _Reader:
             self._check_size(len(boxes) + len(edges) + size)
             inside |= {type_ for _, type_ in components if type_}
             for i in range(instance.count):
-                at = f"{instance.name}.{i}"
+                at, label = f"{instance.name}.{i}", _label(instance, i)
                 if self._whole:
                     for path, type_ in components:
-                        boxes[f"{at}.{path}"] = Box(_label(f"{at}.{path}"), _kind({type_}, {ACCELERATOR}))
+                        part = _NUMBER.sub(r"\1", path)
+                        boxes[f"{at}.{path}"] = Box(f"{label}.{part}", _kind({type_}, {ACCELERATOR}))
                     edges += [((at, a), (at, b), link) for a, b, link in inner]
                 else:
                     said = dict(word.split("=", 1) for word in instance.description.split() if "=" in word)
                     is_ours = instance.description.startswith(MARK)
                     kind = _kind({type_ for _, type_ in components}, OF_HOSTS)
-                    boxes[at] = (
-                        marked(said["name"], said, kind) if is_ours and "name" in said else Box(_label(at), kind)
-                    )
+                    boxes[at] = marked(said["name"], said, kind) if is_ours and "name" in said else Box(label, kind)
         for number, edge in enumerate(self._all.edges):
             where = f"edges.{number}"
             ends = [self._ends(end, where) for end in (edge.ep1, edge.ep2)]
@@ -196,10 +196,15 @@ class _Reader:
         seen: set[frozenset[_Path]] = set()
         cables = []
         for a, b, link in edges:
-            if frozenset((a, b)) not in seen:  # a graph of InfraGraph's has no parallel edges
+            if a != b and frozenset((a, b)) not in seen:  # as in InfraGraph's own graph
                 seen.add(frozenset((a, b)))
-                ends_at = [number_of[f"{one[0]}.{one[1]}" if self._whole else one[0]] for one in (a, b)]
-                cables.append(Cable(*ends_at, *self._physical(link), a[1], b[1]))
+                at_a, at_b = (number_of[".".join(end) if self._whole else end[0]] for end in (a, b))
+                cables.append(Cable(at_a, at_b, *self._physical(link), a[1], b[1]))
+        if not (self._whole or any(cable.a != cable.b for cable in cables)):
+            raise TopologyError(
+                f"{self._name} has no edge between two instances",
+                fix="add hosts=xpus for the network inside of devices",
+            )
         note = f"left out: the insides of devices ({shortened(sorted(map(printable, inside)), 8)}); hosts=xpus has them"
         return Sketch([*boxes.values()], cables, [] if self._whole or not inside else [note])
 
@@ -322,9 +327,10 @@ class _Reader:
         return rate_bps, delay_s
 
 
-def _label(path: str) -> str:
-    """``host.0.xpu.3`` as ``host0.xpu3``."""
-    return re.sub(r"\.(\d+)(?=\.|$)", r"\1", path)
+def _label(instance: _Instance, number: int) -> str:
+    """``host3``, ``dgx_h100_3``, and ``core`` where there is one."""
+    between = "_" if instance.name[-1:].isdigit() else ""
+    return instance.name if instance.count == 1 else f"{instance.name}{between}{number}"
 
 
 def _kind(types: set[str], of_hosts: frozenset[str] | set[str]) -> Literal["host", "switch"]:

@@ -248,12 +248,12 @@ def _hosts(
                 )
         if not asked.hosts:
             raise TopologyError(f"{name}: hosts names no node", fix=f"name nodes: {shortened(names, 6)}")
-        return sorted({known[wanted] for wanted in asked.hosts}), []
-    marked = [i for i, box in enumerate(boxes) if box.kind == "host"]
-    if asked.hosts == "xpus" or (asked.hosts == "file" and marked):
-        if not marked:
+        return list(dict.fromkeys(known[wanted] for wanted in asked.hosts)), []
+    said = [i for i, box in enumerate(boxes) if box.kind == "host"]
+    if asked.hosts == "xpus" or (asked.hosts == "file" and said):
+        if not said:
             raise TopologyError(f"{name} has no accelerator with a link", fix="remove hosts=xpus")
-        return marked, []
+        return said, []
     if asked.hosts == "all":
         return [], list(range(len(boxes)))
     degree = Counter(end for cable in cables for end in (cable.a, cable.b))

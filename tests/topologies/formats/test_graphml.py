@@ -77,8 +77,8 @@ def test_delays_by_distance(made) -> None:
 def test_nodes_that_are_hosts(made) -> None:
     topology = made(GML, "hosts=[n9,Prag]")
     assert [(node.name, node.kind) for node in topology.nodes] == [
-        ("Prag", "host"),
         ("n9", "host"),
+        ("Prag", "host"),
         ("New_York", "switch"),
         ("Prag_2", "switch"),
     ]
@@ -105,13 +105,9 @@ GRAPHML = """\
 
 def test_opposite_edges_are_one_link(made) -> None:
     topology = made(GRAPHML, ending="graphml")
-    assert links(topology) == [("a", "b", 5_000_000), ("a", "b", 5_000_000), ("c", "b", 10**8)] or links(topology) == [
-        ("a", "b", 5_000_000),
-        ("a", "b", 5_000_000),
-        ("b", "c", 10**8),
-    ]
+    assert links(topology) == [("a", "b", 5_000_000), ("a", "b", 5_000_000), ("b", "c", 10**8)]
     assert topology.notes[0] == "1 pair of opposite edges: one link each"
-    with pytest.raises(TopologyError, match="the two directions between a and b differ"):
+    with pytest.raises(TopologyError, match="the two directions between b and a differ"):
         made(GRAPHML.replace("5000000", "6000000", 1), ending="graphml")
 
 

@@ -140,7 +140,7 @@ def test_each_component_is_a_node(made) -> None:
         (("instances", 0, "count"), 2**17, r"has more than 262,144 links"),
         (("devices", 0, "components", 2, "name"), "server", "has devices in devices, more than 8"),
         (("instances",), None, "instances: input should be a valid list"),
-        (("edges",), [], "has no link between two nodes"),
+        (("edges",), [], "has no edge between two instances"),
         (("links", 0, "physical", "latency", "us"), -1, "the link wire has us -1"),
         (("links", 0, "physical", "bandwidth", "gigabits_per_second"), 0, "the link wire has gigabits_per_second 0"),
     ],
