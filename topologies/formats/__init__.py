@@ -18,8 +18,8 @@ from testbed.topologies.load import check_open
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Parameter, bind, parameters_of
 
-MOST_BYTES = 4 * 2**20
-"""The most bytes of a file: twenty times the largest of the Internet Topology Zoo."""
+MOST_BYTES = 2 * 2**20
+"""The most bytes of a file: ten times the largest of the Internet Topology Zoo."""
 PARAMETERS: tuple[Parameter, ...] = parameters_of(options, 0)
 """The parameters that every file takes."""
 FORMATS = ("graphml", "clab", "infragraph")

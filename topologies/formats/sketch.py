@@ -165,7 +165,7 @@ def _parts(near: Sequence[Sequence[int]]) -> int:
     reached, parts = set[int](), 0
     for node in range(len(near)):
         if node not in reached:
-            reached |= steps_from([node], near.__getitem__).keys()
+            reached.update(steps_from([node], near.__getitem__))
             parts += 1
     return parts
 
