@@ -12,8 +12,8 @@ from testbed.base.extras import install
 from testbed.topologies.build import build, families
 
 FAMILIES = (
-    "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, cloud, ./FILE.py:FUNCTION for your "
-    "own, or a file: .graphml, .gml, .clab.yml, .clab.yaml, .json"
+    "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, cloud, ./FILE.py:FUNCTION for "
+    "your own, or a file: .graphml, .gml, .clab.yml, .clab.yaml, .json"
 )
 SPINE_LEAF = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription="
 BCUBE = "write it as bcube(n=...,k=...)"
