@@ -17,8 +17,8 @@ INTRODUCTION = """\
 Training scripts of public repositories, changed only as the table says, on {hosts} hosts: without a scheme (plain
 PyTorch), and under `gloo`, `ring`, `bml` and `switchml`. In each arm the loss that each rank gives to
 each `backward()` was compared with that under plain PyTorch. *Same* means that no loss differs by more than 0.0001 of
-it. {same} of the {run} scripts that were run have the same losses in all arms. {expected} more end in each arm as
-they are expected to: they check their results themselves, or are refused.
+it. {same} of the {run} scripts that were run have the same losses in all arms. Of the others, {expected} end
+as expected in each arm: they check their results themselves, or are refused.
 
 *Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
 `benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
