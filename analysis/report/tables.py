@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD
-from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
+from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT, WAITING
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
 from testbed.analysis.record.judged import RecordedCheck

@@ -65,6 +65,16 @@ def test_what_differs_is_said_by_its_values() -> None:
     assert found["trials"][1]["meets"]["queue_bytes"] == 65536
 
 
+def test_a_simulated_trial_has_messages_and_memory_and_no_kernel() -> None:
+    paced = "workload={kind: profile, model: lenet5, batch: 2, iterations: 2, compute: {mode: paced, pace: {2: 0.1 s}}}"
+    found = planned("lab=simulator", paced)
+    assert met(found) == []
+    first = found["trials"][0]
+    assert "namespaces" not in first["builds"]
+    assert found["warnings"] == []
+    assert "namespaces" not in text(found)
+
+
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
