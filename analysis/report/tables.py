@@ -89,9 +89,9 @@ def verdict(run: Run) -> Value | None:
     """Say how many of the trials are VALID, for the head of a page; None where none has run."""
     if not run.trials:
         return None
-    if all(trial.simulated for trial in run.trials):
-        return Value(f"{len(run.trials)} of {len(run.trials)} SIMULATED", state="mixed")
-    valid = sum(trial.valid for trial in run.trials)
+    valid, simulated = (sum(getattr(trial, name) for trial in run.trials) for name in ("valid", "simulated"))
+    if simulated and not valid:
+        return Value(f"{simulated} of {len(run.trials)} SIMULATED", state="mixed")
     partly = any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
     is_mixed = valid or (partly and headline.is_believable(run))
     state = "good" if valid == len(run.trials) else "mixed" if is_mixed else "bad"

@@ -309,7 +309,8 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     if not alone:
         return []
     if len(alone) == len(cells):
-        return ["Each was measured once, so there are no intervals."]
+        told = "Simulated trials run once" if are_simulated(cells, number) else "Each was measured once"
+        return [f"{told}, so there are no intervals."]
     if len(alone) > MOST_NAMED:
         return [f"{len(alone)} of {len(cells)} were measured once and have no interval."]
     verbs = ("was", "has") if len(alone) == 1 else ("were", "have")

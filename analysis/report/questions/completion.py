@@ -332,8 +332,9 @@ def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[st
     if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
         return ()
     texts = {
-        (cell.label, words.setting(cell)): words.marked(_times(speed), cell, _by(study, cell))
+        (cell.label, words.setting(cell)): _times(speed) + (f" ({doubt})" if doubt else "")
         for cell in compared
+        for doubt in [cell.doubt_in(_by(study, cell))]
         if (speed := _speed(study, cell))
     }
     return tuple(

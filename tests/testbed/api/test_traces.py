@@ -21,16 +21,16 @@ arms: [{label: ring, topology: star(hosts=3), scheme: ring}]
     [
         (
             [],
-            "ring-b2-rate50Mbit_s",
-            "the first of 4 points is written, ring-b2-rate50Mbit_s; for another one: --point links.rate=VALUE "
+            "ring-b2-rate50Mbit-s",
+            "the first of 4 points is written, ring-b2-rate50Mbit-s; for another one: --point links.rate=VALUE "
             "--point batch=VALUE",
         ),
         (
             ["rate=100 Mbit/s"],
-            "ring-b2-rate100Mbit_s",
-            "the first of 2 points is written, ring-b2-rate100Mbit_s; for another one: --point batch=VALUE",
+            "ring-b2-rate100Mbit-s",
+            "the first of 2 points is written, ring-b2-rate100Mbit-s; for another one: --point batch=VALUE",
         ),
-        (["rate=100 Mbit/s", "batch=4"], "ring-b4-rate100Mbit_s", ""),
+        (["rate=100 Mbit/s", "batch=4"], "ring-b4-rate100Mbit-s", ""),
     ],
 )
 def test_of_a_sweep_it_says_which_point_is_written(
