@@ -319,8 +319,8 @@ def verdicts(run: Run) -> Table:
     makers = [*_settings(found), *(_judged(name) for name in names)]
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
     caption = (
-        "Each number has its own verdict, by checks. Small print says how far off its lower bound allows it to be; where "
-        "that is much, only the checks speak for the number."
+        "Each number has its own verdict, by checks. Small print says how far off its lower bound allows it to be; "
+        "where that is much, only the checks speak for the number."
     )
     return _without_empty(Table("verdicts", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 

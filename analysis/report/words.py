@@ -254,7 +254,9 @@ def are_simulated(cells: Iterable[MeasuredCell], number: str) -> bool:
 
 def none_valid(cells: Iterable[MeasuredCell], number: str) -> str:
     """The sentence on cells of which none is VALID in a number."""
-    return "All of this is SIMULATED." if are_simulated(cells, number) else f"None of this is VALID in {CALLED[number]}."
+    return (
+        "All of this is SIMULATED." if are_simulated(cells, number) else f"None of this is VALID in {CALLED[number]}."
+    )
 
 
 def of_networks(told: Sequence[Sequence[str]], where: str = "the CSV") -> list[str]:

@@ -42,7 +42,9 @@ def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The trace of one rank: NAME.et of Chakra, or PyTorch's JSON.")
     ],
-    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="Read at most this many nodes.")] = 2_000_000,
+    nodes: Annotated[
+        int, typer.Option("--nodes", metavar="N", min=1, help="Read at most this many nodes.")
+    ] = 2_000_000,
     as_json: AsJson = False,
 ) -> None:
     """Say what an execution trace has: nodes by type, bytes, groups, its critical path, and what is odd."""

@@ -107,7 +107,9 @@ def predict(trial: Trial) -> dict[str, Any]:
         "wire_bytes_per_iteration": job.cost.wire_bytes if known and alone else None,
         **(_iteration(job) if alone else {}),
         "builds": {
-            **({} if trial.spec.place.plays else {"namespaces": len(topology.nodes), "processes": len(trial.processes)}),
+            **(
+                {} if trial.spec.place.plays else {"namespaces": len(topology.nodes), "processes": len(trial.processes)}
+            ),
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
@@ -229,7 +231,9 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "congestion control": _control,
     "MTU": lambda trial, _: f"{trial['meets']['mtu']} B" if "mtu" in trial["meets"] else "",
     "chunk": lambda trial, _: _size(trial, "chunk_bytes"),
-    "memory": lambda trial, _: f"at most {text} for the messages of an iteration" if (text := _size(trial, "memory_bytes")) else "",
+    "memory": lambda trial, _: (
+        f"at most {text} for the messages of an iteration" if (text := _size(trial, "memory_bytes")) else ""
+    ),
     "pace": _pace,
 }
 """Conditions of a trial that a plan tells besides its network and scheme, by what they are called."""

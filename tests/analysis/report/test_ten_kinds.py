@@ -94,8 +94,8 @@ def test_simulated_trials_are_compared_and_said_to_be_off(made: Made) -> None:
     assert "None of this is VALID" not in text
     assert text.splitlines()[2:5] == ["> **GST is SIMULATED.**", ">", f"> **{markdown.escape(words.simulated(run))}**"]
     assert words.simulated(run) == (
-        "SIMULATED numbers are from a model and were not measured. GST was off by at most 1.3 % for ps, 1.3 % for bml in "
-        "small trials that were also measured. The error of GST is not known for ring. The errors of other numbers are "
+        "SIMULATED numbers are from a model and were not measured. GST was off by at most 1.3 % for ps, 1.3 % for bml "
+        "in small trials that were also measured. The error of GST is not known for ring. The errors of other numbers are "
         "not known."
     )
     assert headline.finding(run) == headline.finding(made.sweep)
@@ -129,9 +129,7 @@ def test_what_is_not_valid_is_in_no_text_without_a_mark(
         return  # nothing to leave out
     other = with_slower(kind, lambda trial: (trial.label, trial.setting) in places, times)
     excused = {
-        question.name
-        for question in questions
-        if any(said in text for text in question.seen for said in WHOLLY)
+        question.name for question in questions if any(said in text for text in question.seen for said in WHOLLY)
     }
     excused |= set() if headline.is_believable(kind) else {"headline"}
     found = changed(told, other)

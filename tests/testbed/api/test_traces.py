@@ -33,9 +33,7 @@ arms: [{label: ring, topology: star(hosts=3), scheme: ring}]
         (["rate=100 Mbit/s", "batch=4"], "ring-b4-rate100Mbit-s", ""),
     ],
 )
-def test_of_a_sweep_it_says_which_point_is_written(
-    tmp_path: Path, points: list[str], written: str, told: str
-) -> None:
+def test_of_a_sweep_it_says_which_point_is_written(tmp_path: Path, points: list[str], written: str, told: str) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)
     found = export(spec, "ring", tmp_path / "out", points=points)

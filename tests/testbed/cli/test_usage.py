@@ -35,7 +35,11 @@ CLI = Callable[..., Called]
         ("plan a --pont x", "testbed plan has no option --pont", "did you mean '--point'?"),
         ("run a --repeats 3", "testbed run has no option --repeats", "write it as --set repeats=VALUE"),
         ("plan a --xyz", "testbed plan has no option --xyz", "testbed plan -h lists its options"),
-        ("new --from", "--from has no value", "write it as --from TEMPLATE: quickstart, sweep, profile, script or gate"),
+        (
+            "new --from",
+            "--from has no value",
+            "write it as --from TEMPLATE: quickstart, sweep, profile, script or gate",
+        ),
         ("report a --out", "--out has no value", "write it as --out FILE: file to write, - for standard output"),
         ("trace show a --nodes", "--nodes has no value", "write it as --nodes N: read at most this many nodes"),
         ("forest ring star --bytes 2", "--bytes 2 is impossible", "give a whole number, at least 4"),

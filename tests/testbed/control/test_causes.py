@@ -49,8 +49,7 @@ def test_a_script_that_wants_a_gpu_is_told_its_line(said: str) -> None:
         said,
     ]
     assert (
-        causes.fix(lines, LACKS)
-        == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
+        causes.fix(lines, LACKS) == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
     )
 
 
