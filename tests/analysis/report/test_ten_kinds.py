@@ -95,8 +95,8 @@ def test_simulated_trials_are_compared_and_said_to_be_off(made: Made) -> None:
     assert text.splitlines()[2:5] == ["> **GST is SIMULATED.**", ">", f"> **{markdown.escape(words.simulated(run))}**"]
     assert words.simulated(run) == (
         "SIMULATED numbers are from a model and were not measured. GST was off by at most 1.3 % for ps, 1.3 % for bml "
-        "in small trials that were also measured. The error of GST is not known for ring. The errors of other numbers are "
-        "not known."
+        "in small trials that were also measured. The error of GST is not known for ring. The errors of other numbers "
+        "are not known."
     )
     assert headline.finding(run) == headline.finding(made.sweep)
     header = page.render(run).partition("<main>")[0]
