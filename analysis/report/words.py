@@ -240,7 +240,7 @@ def not_told(cells: Sequence[MeasuredCell], number: str, what: str = "Not counte
     none is VALID; none where all are."""
     told, others = believed(cells, number)
     if others:
-        names = shortened([in_cell(cell) for cell in others], MOST_NAMED)
+        names = shortened([in_cell(cell) for cell in others], MOST_NAMED, "; ")
         return [f"{what}, because not VALID in {CALLED[number]}: {names}."]
     if not told or told[0].valid_in(number):
         return []

@@ -363,7 +363,7 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
         ("The ratio is SIMULATED for", simulated),
     ]
     return [
-        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED)}."
+        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED, '; ')}."
         for what, cells in told
         if cells
     ]
