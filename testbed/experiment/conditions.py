@@ -41,18 +41,19 @@ def met(trial: Trial) -> dict[str, Any]:
     always = {
         "warmup": work.warmup if work else None,
         "perturbations": [perturbation_text(one) for one in trial.network.perturbations],
-        "chunk_bytes": job.chunk_bytes if work else None,
     }
+    chunk = {"chunk_bytes": job.chunk_bytes if work else None}
     if trial.spec.place.plays:
         from testbed.execution.simulated import MESSAGE_BYTES  # what plays the trial is loaded only if it does
 
         messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
-        return always | {"messages": messages, "memory_bytes": messages * MESSAGE_BYTES}
-    return always | {
+        return always | chunk | {"messages": messages, "memory_bytes": messages * MESSAGE_BYTES}
+    kernel = {
         "queue_bytes": links.queue_bytes,
         "congestion_control": links.congestion_control or congestion_control(trial.spec),
         "mtu": links.mtu,
     }
+    return always | kernel | chunk
 
 
 def perturbation_text(one: Perturbation) -> str:

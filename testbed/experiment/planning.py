@@ -85,6 +85,7 @@ def predict(trial: Trial) -> dict[str, Any]:
     """
     network, topology, job = trial.network, trial.topology, trial.jobs[0]
     program, known, alone = job.workload.program, job.is_synchronised, not trial.is_shared
+    plays = trial.spec.place.plays
     return {
         "trial": trial.id,
         "label": trial.label,
@@ -107,12 +108,11 @@ def predict(trial: Trial) -> dict[str, Any]:
         "wire_bytes_per_iteration": job.cost.wire_bytes if known and alone else None,
         **(_iteration(job) if alone else {}),
         "builds": {
-            **(
-                {} if trial.spec.place.plays else {"namespaces": len(topology.nodes), "processes": len(trial.processes)}
-            ),
+            **({} if plays else {"namespaces": len(topology.nodes)}),
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
+            **({} if plays else {"processes": len(trial.processes)}),
             "rate_bps": lab_rate_bps(trial.spec),
             **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
