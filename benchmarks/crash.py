@@ -264,7 +264,8 @@ def specs(only: Sequence[str]) -> tuple[str, ...]:
         for arm, trial in zip(whole["arms"], planned(spec), strict=True):
             roles = {trial.job.role(name) for name in trial.job.processes}
             if roles & {*only}:
-                found.append(yaml.safe_dump({**whole, "arms": [arm]}))
+                kept = {key: value for key, value in whole.items() if key != "failover" or trial.survives}
+                found.append(yaml.safe_dump({**kept, "arms": [arm]}))
     return tuple(found)
 
 
