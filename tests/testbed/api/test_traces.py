@@ -23,12 +23,12 @@ arms: [{label: ring, topology: star(hosts=3), scheme: ring}]
             [],
             "ring-b2-rate50Mbit-s",
             "the first of 4 points is written, ring-b2-rate50Mbit-s; for another one: --point links.rate=VALUE "
-            "--point batch=VALUE",
+            "--point workload.batch=VALUE",
         ),
         (
             ["rate=100 Mbit/s"],
             "ring-b2-rate100Mbit-s",
-            "the first of 2 points is written, ring-b2-rate100Mbit-s; for another one: --point batch=VALUE",
+            "the first of 2 points is written, ring-b2-rate100Mbit-s; for another one: --point workload.batch=VALUE",
         ),
         (["rate=100 Mbit/s", "batch=4"], "ring-b4-rate100Mbit-s", ""),
     ],
