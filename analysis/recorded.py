@@ -17,7 +17,7 @@ from testbed.analysis.record.happened import Loss, Recovery
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
-from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID, Number
+from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID, Number
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import AnyKind
 
@@ -141,6 +141,11 @@ class Trial(TrialRecord):
     def valid(self) -> bool:
         """Whether it finished and all that it reports is VALID."""
         return self.done and self.verdict == VALID
+
+    @property
+    def simulated(self) -> bool:
+        """Whether all that it reports is a model's, and no check failed."""
+        return self.done and self.verdict == SIMULATED
 
     def valid_in(self, number: str) -> bool:
         """Whether the trial finished and this number is VALID (:func:`testbed.analysis.numbers.repeats.is_valid`)."""

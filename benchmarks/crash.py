@@ -15,8 +15,8 @@ manager. With ``--roles``, only these are drawn, from the drawn moment on as soo
 - the records and samples of finished trials can be read, those of the arms with MLfabric, too, which go on when some
   processes are killed, a server included, once it has a checkpoint, or if it has a replica; and a trial that failed
   names the node that was hit;
-  With ``--roles`` that only processes of trials have, a run has one scheduled trial, or one with a box, that has such a
-  process, and is hit while that trains;
+  With ``--roles`` that only processes of trials have, a run has one trial that has such a process, and is hit while
+  that trains;
 - where a process was hit without which the others of its trial go on, while that trained, the trial is done, its record
   has the loss, and the run's exit code is 0. A trial of which anything had ended by then may fail all the same, as what
   had been decided may be lost then;
@@ -60,8 +60,6 @@ from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 from testbed.spec import read
 from testbed.trial.model import Trial
 from testbed.workloads.failover import SAMPLES
-from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.phub.plan import Plan
 
 SPEC = """\
 name: crash
@@ -257,8 +255,7 @@ def planned(spec: str) -> tuple[Trial, ...]:
 
 @cache
 def specs(only: Sequence[str]) -> tuple[str, ...]:
-    """Specs that runs may run: all, or one for each scheduled trial or trial with a box that has a process of these
-    roles."""
+    """Specs that runs may run: all, or one for each trial that has a process of these roles."""
     if not is_inner(only):
         return SPECS
     found = []
@@ -266,8 +263,9 @@ def specs(only: Sequence[str]) -> tuple[str, ...]:
         whole = yaml.safe_load(spec)
         for arm, trial in zip(whole["arms"], planned(spec), strict=True):
             roles = {trial.job.role(name) for name in trial.job.processes}
-            if isinstance(trial.job.plan, (Fabric, Plan)) and roles & {*only}:
-                found.append(yaml.safe_dump({**whole, "arms": [arm]}))
+            if roles & {*only}:
+                kept = {key: value for key, value in whole.items() if key != "failover" or trial.survives}
+                found.append(yaml.safe_dump({**kept, "arms": [arm]}))
     return tuple(found)
 
 

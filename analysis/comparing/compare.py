@@ -456,10 +456,13 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
         told = [f"{_listed(list(named))}: {reason}" for reason, named in why.items()]
         fix = "name other arms, or these the other way round: --arms BASE_LABEL=NEW_LABEL"
         return IncomparableError(f"nothing to compare: {'; '.join(told)}", fix=fix)
+    fix = "testbed report RUN says why trials are not VALID"
+    if all(SIMULATED in verdicts and VALID not in verdicts for verdicts in sides):
+        fix = f"testbed report {base.name} {new.name} --out FILE has them side by side, and says how far off they are"
     return IncomparableError(
         "nothing to compare, because only VALID trials count: "
         + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), sides, strict=True)),
-        fix="testbed report RUN says why trials are not VALID",
+        fix=fix,
     )
 
 

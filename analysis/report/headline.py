@@ -18,7 +18,7 @@ from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import MeasuredCell, believed, cells, did_alike, faster_by, names_of_networks, over
-from testbed.analysis.verdicts import CALLED, UNWATCHED, joint_verdict
+from testbed.analysis.verdicts import CALLED, SIMULATED, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 
 SAME_AS_FIRST = 0.995
@@ -345,8 +345,8 @@ def is_believable(run: Run) -> bool:
 
 def unreliable(run: Run) -> str:
     """``Not reliable: GST is INVALID in 2 of these 3 trials (failed checks: CPU steal).``, or, if none is INVALID,
-    ``Not reliable: JCT is UNWATCHED (checks not made: stalls).``; of a simulated one ``Not reliable: GST is
-    SIMULATED.``; empty if the finding can be relied on."""
+    ``Not reliable: JCT is UNWATCHED (checks not made: stalls).``; of simulated ones ``GST is SIMULATED.``; empty if
+    the finding can be relied on."""
     if is_believable(run):
         return ""
     told = found(run)
@@ -357,9 +357,10 @@ def unreliable(run: Run) -> str:
     verdict = joint_verdict(one.verdict for one in numbers)
     why = Counter(check for one in numbers for check in (one.unwatched if verdict == UNWATCHED else one.spoilt_by))
     names = shortened([check for check, _ in why.most_common()], words.MOST_NAMED)
+    lead = "" if verdict == SIMULATED else "Not reliable: "
     where = f" in {len(bad)} of these {len(judged)} trials" if len(bad) < len(judged) else ""
     checks = "checks not made" if verdict == UNWATCHED else "failed checks"
-    return f"Not reliable: {CALLED[number]} is {verdict}{where}{f' ({checks}: {names})' if names else ''}."
+    return f"{lead}{CALLED[number]} is {verdict}{where}{f' ({checks}: {names})' if names else ''}."
 
 
 def unlike(run: Run) -> str:

@@ -85,7 +85,7 @@ def _caption(run: Run) -> str:
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
-    told = [one for one in (headline.unlike(run), doubt) if one]
+    told = [one for one in (headline.unlike(run), doubt, words.simulated(run)) if one]
     return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
 
 

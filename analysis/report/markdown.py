@@ -17,7 +17,12 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
     unstruck = words.unstruck(run)
-    lead = [words.doubts(run), headline.unreliable(run), f"Warning: {unstruck}" if unstruck else ""]
+    lead = [
+        words.doubts(run),
+        headline.unreliable(run),
+        words.simulated(run),
+        f"Warning: {unstruck}" if unstruck else "",
+    ]
     doubts = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(doubts)] if doubts else []
     reasons = [

@@ -23,6 +23,7 @@ def render(run: Run) -> str:
         against=words.against(run) if run.labels else "",
         unreliable=headline.unreliable(run),
         doubts=words.doubts(run),
+        simulated=words.simulated(run),
         counts=words.counts(run),
         pill=tables.verdict(run),
         unstruck=words.unstruck(run),

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD
-from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
+from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT, WAITING
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
-from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
+from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, SIMULATED, VALID, in_short, joint_verdict, percent
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text
 
@@ -89,7 +89,9 @@ def verdict(run: Run) -> Value | None:
     """Say how many of the trials are VALID, for the head of a page; None where none has run."""
     if not run.trials:
         return None
-    valid = sum(trial.valid for trial in run.trials)
+    valid, simulated = (sum(getattr(trial, name) for trial in run.trials) for name in ("valid", "simulated"))
+    if simulated and not valid:
+        return Value(f"{simulated} of {len(run.trials)} SIMULATED", state="mixed")
     partly = any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
     is_mixed = valid or (partly and headline.is_believable(run))
     state = "good" if valid == len(run.trials) else "mixed" if is_mixed else "bad"
@@ -135,7 +137,8 @@ def _fidelity(cell: MeasuredCell) -> Value:
     errors = {name: cell.error(name) for name in (GST, JCT)}
     reported = {name for trial in cell.finished for name in trial.numbers}
     valid = sum(cell.verdict_in(name) == VALID for name in reported)
-    state = "good" if reported and valid == len(reported) else "mixed" if any(map(cell.valid_in, reported)) else "bad"
+    is_mixed = any(map(cell.valid_in, reported)) or cell.verdict == SIMULATED
+    state = "good" if reported and valid == len(reported) else "mixed" if is_mixed else "bad"
     return Value(cell.verdict, _RANK[state], _errors(errors), state)
 
 
@@ -315,18 +318,29 @@ def verdicts(run: Run) -> Table:
     names = [name for name in NUMBERS if any(name in trial.numbers for trial in run.finished)]
     makers = [*_settings(found), *(_judged(name) for name in names)]
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
-    caption = "Each number has its own verdict. Small print says how far off it can be, if that is known."
+    caption = (
+        "Each number has its own verdict, by checks. Small print says how far off its lower bound allows it to be; "
+        "where that is much, only the checks speak for the number."
+    )
     return _without_empty(Table("verdicts", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 
 
 def _judged(number: str) -> _Column:
     def of(cell: MeasuredCell) -> Value:
         verdict, error = cell.verdict_in(number), cell.error(number)
-        off = "" if error is None else f"at most {percent(error)} too {'low' if number == THROUGHPUT else 'long'}"
-        state = "good" if verdict == VALID else "mixed" if cell.valid_in(number) else "bad"
+        off = "" if error is None else _off(number, verdict, percent(error))
+        state = "good" if verdict == VALID else "mixed" if cell.valid_in(number) or verdict == SIMULATED else "bad"
         return Value(verdict, _RANK[state], off, state)
 
     return _Column(CALLED[number], of)
+
+
+def _off(number: str, verdict: str, most: str) -> str:
+    """How far off a number can be: a model's in both directions; exposed waiting, which can be zero, by a share of an
+    iteration."""
+    if verdict == SIMULATED or number == WAITING:
+        return f"off by at most {most}{' of an iteration' if number == WAITING else ''}"
+    return f"at most {most} too {'low' if number == THROUGHPUT else 'long'}"
 
 
 def checks(run: Run) -> Table:
@@ -392,7 +406,8 @@ def trials(run: Run) -> Table:
 def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
     m = trial.metrics
     errors = _errors({name: one.error for name in (GST, JCT) if (one := trial.numbers.get(name))})
-    state = "good" if trial.valid else "mixed" if any(map(trial.valid_in, trial.numbers)) else "bad"
+    is_mixed = any(map(trial.valid_in, trial.numbers)) or trial.simulated
+    state = "good" if trial.valid else "mixed" if is_mixed else "bad"
     value = Value(gst.text(m.gst_p95_s), m.gst_p95_s)
     is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
     return (
@@ -419,14 +434,15 @@ def _trial_state(trial: Trial) -> str:
 
 
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(trials, ``FAILED`` or their verdict, reasons) of the trials that failed or are not VALID in all their numbers.
+    """(trials, ``FAILED`` or their verdict, reasons) of the trials that failed or are not VALID in all their numbers,
+    less SIMULATED ones.
 
     Trials with the same verdict because of the same checks are together: reasons that differ only in what was measured
     are those of the first of them.
     """
     causes: dict[tuple[str, tuple[str, ...]], list[Trial]] = {}
     for trial in run.trials:
-        if not trial.valid:
+        if not (trial.valid or trial.simulated):
             causes.setdefault(_cause(trial), []).append(trial)
     return tuple((_together(trials), cause[0], _reasons(trials)) for cause, trials in causes.items())
 

@@ -10,7 +10,7 @@ from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
 from testbed.analysis.strikes import never
-from testbed.analysis.verdicts import CALLED, INVALID, VERDICTS, joint_verdict
+from testbed.analysis.verdicts import CALLED, INVALID, SIMULATED, VERDICTS, joint_verdict, percent
 from testbed.base.listing import counted as counted_as
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
@@ -39,10 +39,10 @@ def unstruck(run: Run) -> str:
 
 def doubts(run: Run) -> str | None:
     """Say which trials have numbers that are not VALID, and which numbers; None if all numbers of all trials are
-    VALID."""
+    VALID, or SIMULATED (:func:`simulated`)."""
     found: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for trial in run.finished:
-        if not trial.valid:
+        if not (trial.valid or trial.simulated):
             found.setdefault(_doubtful_in(trial), []).append(name(trial))
     told = (_doubt(*doubt, names, len(run.finished)) for doubt, names in sorted(found.items()))
     return " ".join(told) or None
@@ -66,6 +66,21 @@ def _doubt(numbers: Sequence[str], verdict: str, names: Sequence[str], finished:
     who = f"{len(names)} trials" if len(names) > MOST_NAMED else listed(names)
     what = f"of {_that(numbers)} with {them}" if numbers else f"with {them}"
     return f"{who} {verb} {verdict}{where}: comparisons {what} mean nothing."
+
+
+def simulated(run: Run) -> str:
+    """Say how far off numbers of SIMULATED trials can be, by scheme; empty where there are none."""
+    errors = {trial.scheme: trial.numbers["gst"].error for trial in run.finished if trial.simulated}
+    if not errors:
+        return ""
+    known = [f"{percent(error)} for {scheme}" for scheme, error in errors.items() if error is not None]
+    unknown = [scheme for scheme, error in errors.items() if error is None]
+    told = ["SIMULATED numbers are from a model and were not measured."]
+    if known:
+        told.append(f"GST was off by at most {shortened(known, MOST_NAMED)} in small trials that were also measured.")
+    if unknown:
+        told.append(f"The error of GST is not known for {shortened(unknown, MOST_NAMED)}.")
+    return " ".join([*told, "The errors of other numbers are not known."])
 
 
 def _that(numbers: Sequence[str]) -> str:
@@ -197,7 +212,8 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
     ]
     are = "is" if len(others) == 1 else "are"
     left = f" (without {counted_as(len(others), 'arm')} that {are} not VALID in {CALLED[number]})" if others else ""
-    doubt = "" if told[0].valid_in(number) else f" (none of them VALID in {CALLED[number]})"
+    none = "all of them SIMULATED" if are_simulated(told, number) else f"none of them VALID in {CALLED[number]}"
+    doubt = "" if told[0].valid_in(number) else f" ({none})"
     return f"{shortened(spans, MOST_NAMED, '; ', 'more networks')}{left}{doubt}"
 
 
@@ -224,9 +240,23 @@ def not_told(cells: Sequence[MeasuredCell], number: str, what: str = "Not counte
     none is VALID; none where all are."""
     told, others = believed(cells, number)
     if others:
-        names = shortened([in_cell(cell) for cell in others], MOST_NAMED)
+        names = shortened([in_cell(cell) for cell in others], MOST_NAMED, "; ")
         return [f"{what}, because not VALID in {CALLED[number]}: {names}."]
-    return [] if not told or told[0].valid_in(number) else [f"None of this is VALID in {CALLED[number]}."]
+    if not told or told[0].valid_in(number):
+        return []
+    return [none_valid(told, number)]
+
+
+def are_simulated(cells: Iterable[MeasuredCell], number: str) -> bool:
+    """Whether all of these cells are SIMULATED in a number."""
+    return all(cell.doubt_in(number) == SIMULATED for cell in cells)
+
+
+def none_valid(cells: Iterable[MeasuredCell], number: str) -> str:
+    """The sentence on cells of which none is VALID in a number."""
+    return (
+        "All of this is SIMULATED." if are_simulated(cells, number) else f"None of this is VALID in {CALLED[number]}."
+    )
 
 
 def of_networks(told: Sequence[Sequence[str]], where: str = "the CSV") -> list[str]:
@@ -281,7 +311,8 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     if not alone:
         return []
     if len(alone) == len(cells):
-        return ["Each was measured once, so there are no intervals."]
+        told = "Simulated trials run once" if are_simulated(cells, number) else "Each was measured once"
+        return [f"{told}, so there are no intervals."]
     if len(alone) > MOST_NAMED:
         return [f"{len(alone)} of {len(cells)} were measured once and have no interval."]
     verbs = ("was", "has") if len(alone) == 1 else ("were", "have")

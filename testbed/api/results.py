@@ -169,13 +169,12 @@ class Run:
 
         run = apart(self.recorded)
         found = summary(run)
-        doubt = "" if headline.is_believable(run) else "Not reliable: "
-        told = [words.counts(run), words.doubts(run) or "", headline.unlike(run), str(self.path)]
+        told = [words.counts(run), words.doubts(run) or "", words.simulated(run), headline.unlike(run), str(self.path)]
         rows = [
             [one.name, *(f"{value.text} ({value.note})" if value.note else value.text for value in one.values)]
             for one in found.rows
         ]
-        lead = html.paragraph(doubt + headline.finding(run), strong=True)
+        lead = html.paragraph(f"{headline.finding(run)} {headline.unreliable(run)}".strip(), strong=True)
         return lead + html.table(found.columns, rows) + html.listed(text for text in told if text)
 
 

@@ -18,6 +18,7 @@ from testbed.files import foreign
 from testbed.files.writing import whole_file, write_json
 from testbed.run_directory import stored
 from testbed.spec import load
+from testbed.spec.grid import BATCH
 from testbed.trial.model import Trial
 from testbed.workloads.trace import chakra, files
 from testbed.workloads.trace.graph import Node, critical_path, order
@@ -59,9 +60,11 @@ def show(path: Path, most_nodes: int = chakra.MOST_NODES) -> dict[str, Any]:
     }
 
 
-def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def export(
+    spec: Path, arm: str, out: Path, overrides: Sequence[str] = (), points: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write one synchronisation of an arm as a trace, a file for each node that takes part, with the files by which
-    ASTRA-sim takes it as its own collective.
+    ASTRA-sim takes it as its own collective. Of several points it is the first of those that ``points`` leaves.
 
     Raises:
         SpecError: the experiment cannot be, or the arm's transfers are not known beforehand.
@@ -70,9 +73,9 @@ def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> di
         MissingToolError: protobuf is not installed.
     """
     source = settled(load(spec, overrides))
-    trials = Planned(source, only=Wanted(arms=[arm]).of(source)).trials
+    trials = Planned(source, only=Wanted(arms=[arm], points=points).of(source)).trials
     if len({trial.id for trial in trials}) > 1 and len({trial.job.gradient_bytes for trial in trials}) > 1:
-        raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --set KEY=VALUE")
+        raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --point NAME=VALUE")
     trial = trials[0]
     names, ranks = transfers(trial.job.plan, trial.job.gradient.floats)
     stem, written = trial.id, _written(out, trial, names, ranks)
@@ -90,7 +93,19 @@ def export(spec: Path, arm: str, out: Path, overrides: Sequence[str] = ()) -> di
             file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
         written.append(str(out / f"{stem}.network.yml"))
     sends = sum(node.kind.name == "COMM_SEND" for nodes in ranks.values() for node in nodes)
-    return {"trial": trial.id, "ranks": len(ranks), "sends": sends, "files": written, "left_out": left_out}
+    told = {"files": written, "left_out": left_out, "point": _point(trials)}
+    return {"trial": trial.id, "ranks": len(ranks), "sends": sends, **told}
+
+
+def _point(trials: Sequence[Trial]) -> str:
+    """Say that the first of several points is written, and how another one is chosen; empty where there is only one."""
+    firsts = [trial for trial in trials if not trial.repeat]
+    if len(firsts) == 1:
+        return ""
+    points = [{**trial.point, BATCH: trial.batch} for trial in firsts]
+    swept = [name for name in points[0] if len({str(point.get(name)) for point in points}) > 1]
+    choice = " ".join(f"--point {name}=VALUE" for name in swept)
+    return f"the first of {len(firsts)} points is written, {firsts[0].id}; for another one: {choice}"
 
 
 def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None = None) -> dict[str, Any]:
@@ -128,6 +143,7 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
         "ranks": len(ranks),
         "files": _written(out, trials[trial_id], names, ranks),
         "left_out": "",
+        "point": "",
     }
 
 

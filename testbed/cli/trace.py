@@ -42,7 +42,9 @@ def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The trace of one rank: NAME.et of Chakra, or PyTorch's JSON.")
     ],
-    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Read at most this many nodes.")] = 2_000_000,
+    nodes: Annotated[
+        int, typer.Option("--nodes", metavar="N", min=1, help="Read at most this many nodes.")
+    ] = 2_000_000,
     as_json: AsJson = False,
 ) -> None:
     """Say what an execution trace has: nodes by type, bytes, groups, its critical path, and what is odd."""
@@ -74,7 +76,13 @@ def export(
     trial: Annotated[
         str | None, typer.Option("--trial", metavar="ID", help="Write what happened in this trial.")
     ] = None,
-    iteration: Annotated[int | None, typer.Option("--iteration", min=0, help="With --trial: only this one.")] = None,
+    iteration: Annotated[
+        int | None, typer.Option("--iteration", metavar="N", min=0, help="With --trial: only this one.")
+    ] = None,
+    points: Annotated[
+        list[str] | None,
+        typer.Option("--point", metavar="NAME=VALUE", help="With --arm: where a swept field or batch is that."),
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,20 +90,21 @@ def export(
 
     --trial writes what happened: for each iteration what a rank computed, and a collective. --arm writes one
     synchronisation of its scheme, as sends and receives, with a system and a groups file for ASTRA-sim. On a star its
-    network file is written, too.
+    network file is written, too. Of a sweep it is the first point, and the output says which.
     """
     from testbed.api.traces import export as write
     from testbed.api.traces import export_measured
     from testbed.base.errors import UsageError
 
-    if trial is not None and overrides:
-        raise UsageError("--set changes a spec, and a trial ran as it was", fix="leave --set out")
+    for option, given in (("--set", overrides), ("--point", points)):
+        if trial is not None and given:
+            raise UsageError(f"{option} is of a spec, and a trial ran as it was", fix=f"leave {option} out")
     if trial is None and iteration is not None:
         raise UsageError("--iteration is of a trial that ran", fix="give --trial, or leave --iteration out")
     if trial is not None and arm is None:
         found = export_measured(source, trial, out, iteration)
     elif arm is not None and trial is None:
-        found = write(source, arm, out, overrides or ())
+        found = write(source, arm, out, overrides or (), points or ())
     else:
         raise UsageError("trace export writes an arm of a spec or a trial of a run", fix="give either --arm or --trial")
     if as_json:
@@ -103,5 +112,5 @@ def export(
         return
     for path in found["files"]:
         wrote("trace" if path.endswith(".et") else "for ASTRA-sim", path)
-    if found["left_out"]:
-        print_lines(found["left_out"])
+    for told in filter(None, (found["left_out"], found["point"])):
+        print_lines(told)

@@ -26,6 +26,13 @@ class Command(TyperCommand):
                 vars(parameter)["display_type_rich"] = lambda **_: None
             vars(parameter)["_get_number_range_help_str"] = partial(_limits, parameter)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except MISUSE as error:
+            vars(error)["ctx"] = ctx  # an option without a value is told without its command
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
@@ -49,7 +56,9 @@ def explained(error: Any, command: str) -> UsageError:
             fix = f"{command} -h lists its options"
         return UsageError(f"{command} has no option {error.option_name}", fix=fix)
     if kind == "BadOptionUsage" and "requires an argument" in message:
-        fix = f"write it as {error.option_name} VALUE; {command} -h says which values there are"
+        option = next(each for each in context.command.params if error.option_name in each.opts)
+        about = option.help.partition("; default")[0].partition(". ")[0].rstrip(".")
+        fix = f"write it as {error.option_name} {option.metavar}: {about[0].lower()}{about[1:]}"
         return UsageError(f"{error.option_name} has no value", fix=fix)
     if kind == "BadParameter":
         given = next((each["input"] for each in getattr(error.__cause__, "errors", list)()), "")

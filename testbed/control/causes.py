@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,9 +47,9 @@ def raised(lines: Sequence[str]) -> tuple[str, str | None]:
     return after[said][ours.end() if ours else 0 :], named.removeprefix("fix: ") or None
 
 
-def fix(lines: Sequence[str], python: str) -> str | None:
+def fix(lines: Sequence[str], lacks: Callable[[str], str]) -> str | None:
     """Say what to change after the failure that the last lines of a log tell of; None if they tell of no known one.
-    ``python`` is the Python that failed."""
+    ``lacks`` says how a missing module is added."""
     frames = [one for one in _frames(lines) if not any(part in one.file for part in _INSTALLED)]
     for line in reversed(lines):
         if _NO_GPU.search(line) and frames:
@@ -62,9 +62,7 @@ def fix(lines: Sequence[str], python: str) -> str | None:
             if hiding := next((path for one in folders if (path := one / f"{name}.py").is_file()), None):
                 return f"{hiding} hides the module {name}: give it another name"
     if missing := _MISSING.match(raised(lines)[0]):
-        name = missing[1]
-        mended = f"{python} -m pip install {name}, or put your own {name}.py beside the script"
-        return f"{python} has no module {name}: {mended}"
+        return f"{lacks(missing[1])}, or put your own {missing[1]}.py beside the script"
     return None
 
 

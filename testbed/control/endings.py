@@ -54,7 +54,7 @@ def died(
     problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {why}" if why else "")
     if running:
         problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}{stopped}"
-    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log, files.python))
+    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log, files.lacks))
     error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")
     error.process, error.at_s, error.signalled = process, first.ended_s, first.status < 0
     return error
@@ -74,10 +74,10 @@ def _raised(log: Path) -> str:
     return printable(causes.raised(_last_lines(log)[-TRACEBACK_LINES:])[0][:LONGEST_LAST])
 
 
-def _mend(log: Path, python: str) -> str:
+def _mend(log: Path, lacks: Callable[[str], str]) -> str:
     lines = _last_lines(log)
     old, last = old_names.in_log(lines[-TAIL_LINES:]), lines[-TRACEBACK_LINES:]
-    found = old.fix if old else causes.fix(last, python) or causes.raised(last)[1]
+    found = old.fix if old else causes.fix(last, lacks) or causes.raised(last)[1]
     return printable(found[:LONGEST_SHOWN]) if found else "mend what the log tells"
 
 

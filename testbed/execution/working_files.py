@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from testbed.files.removal import remove
@@ -26,7 +27,8 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     homes = {process: nodes[node].name for process, node in trial.homes.items()}
     program = trial.spec.workload.program
     python = (program and program.python) or sys.executable
-    files = Files(path / WORK / trial.id, path / "logs" / trial.id, homes, role=trial.role, python=python)
+    lacks = partial(trial.spec.place.lacks, python=python, options=trial.spec.lab_options)
+    files = Files(path / WORK / trial.id, path / "logs" / trial.id, homes, role=trial.role, lacks=lacks)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):
             with suppress(FileExistsError):

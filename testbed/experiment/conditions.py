@@ -34,17 +34,26 @@ _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "
 
 
 def met(trial: Trial) -> dict[str, Any]:
-    """Return what a trial meets, in base units; of programs that synchronise by themselves, what is known."""
+    """Return what a trial meets, in base units; of programs that synchronise by themselves, what is known. In
+    simulated time there is no kernel, but memory for each message."""
     links, job = trial.spec.links, trial.jobs[0]
     work = job.known_work
-    return {
+    always = {
         "warmup": work.warmup if work else None,
         "perturbations": [perturbation_text(one) for one in trial.network.perturbations],
+    }
+    chunk = {"chunk_bytes": job.chunk_bytes if work else None}
+    if trial.spec.place.plays:
+        from testbed.execution.simulated import MESSAGE_BYTES  # what plays the trial is loaded only if it does
+
+        messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
+        return always | chunk | {"messages": messages, "memory_bytes": messages * MESSAGE_BYTES}
+    kernel = {
         "queue_bytes": links.queue_bytes,
         "congestion_control": links.congestion_control or congestion_control(trial.spec),
         "mtu": links.mtu,
-        "chunk_bytes": job.chunk_bytes if work else None,
     }
+    return always | kernel | chunk
 
 
 def perturbation_text(one: Perturbation) -> str:
@@ -78,13 +87,14 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     fix = (
         "take fewer hosts, or machines of your own" if any(trial.spec.workload.program for trial in crowded) else paced
     )
+    measured = [] if trials[0].spec.place.plays else firsts
     found: dict[str, list[Trial]] = {
         f"more than {MOST_AT_ONCE:.0%} of the bytes pass links at once, before their rates count, because the gradient "
-        "is small for the rate; take a larger model, a smaller scale or a lower rate": [*filter(_is_small, firsts)],
+        "is small for the rate; take a larger model, a smaller scale or a lower rate": [*filter(_is_small, measured)],
         f"more workers compute in real time than there are cores here ({cores:g}), so they slow each other down; "
         f"{fix}": crowded,
         "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
-            [*filter(_has_one_iteration, firsts)],
+            [*filter(_has_one_iteration, measured)],
         "parts of the gradient have fewer chunks than parallel circuits join two hosts, so that some circuits may "
         "idle; give a smaller chunk": [one for one in firsts if one.topology.panels and _has_few_chunks(one)],
         "parts of the gradient have fewer chunks than a server has NICs, so that some NICs may idle; give a smaller "
@@ -92,7 +102,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     }  # fmt: skip
     if said := trials[0].spec.without_repeats:
         found[said] = firsts
-    for trial in firsts:
+    for trial in measured:
         if size_bytes := _certified_from_bytes(trial):
             found.setdefault(_hardly_certified(trial, size_bytes), []).append(trial)
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}

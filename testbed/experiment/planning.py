@@ -85,6 +85,7 @@ def predict(trial: Trial) -> dict[str, Any]:
     """
     network, topology, job = trial.network, trial.topology, trial.jobs[0]
     program, known, alone = job.workload.program, job.is_synchronised, not trial.is_shared
+    plays = trial.spec.place.plays
     return {
         "trial": trial.id,
         "label": trial.label,
@@ -107,11 +108,11 @@ def predict(trial: Trial) -> dict[str, Any]:
         "wire_bytes_per_iteration": job.cost.wire_bytes if known and alone else None,
         **(_iteration(job) if alone else {}),
         "builds": {
-            "namespaces": len(topology.nodes),
+            **({} if plays else {"namespaces": len(topology.nodes)}),
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
-            "processes": len(trial.processes),
+            **({} if plays else {"processes": len(trial.processes)}),
             "rate_bps": lab_rate_bps(trial.spec),
             **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
@@ -129,7 +130,8 @@ def _iteration(job: Job) -> dict[str, float]:
 
 def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     """A plan for people; of trials that are repeated the first."""
-    header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
+    first = "messages" if "messages" in found["trials"][0]["meets"] else "namespaces"
+    header = ("trial", "workers", first, "links", "gradient", "wire", "least GST", "least JCT")
     rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
     about = time_text(round(found["duration_s"]))
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
@@ -151,7 +153,7 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     lines += [f"swept: {', '.join(several)}"] if several else []
     lines += [f"at {', '.join(fixed)}"] if fixed else []
     lines += [found["advice"]] if found["advice"] else []
-    lines += ["", lay_out(header, rows, spare=("namespaces", "links", "gradient")), ""]
+    lines += ["", lay_out(header, rows, spare=(first, "links", "gradient")), ""]
     for trial in found["trials"]:
         if trial.get("jobs") and not trial["repeat"]:
             lines += jobs_lines(trial, lay_out)
@@ -190,13 +192,15 @@ def _draws(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 
 def _control(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    control, default = trial["meets"]["congestion_control"], found["machine_congestion_control"]
+    control, default = trial["meets"].get("congestion_control"), found["machine_congestion_control"]
+    if control is None:
+        return ""
     return str(control) if default in (None, control) else f"{control} (this machine's default is {default})"
 
 
-def _chunk(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
-    chunk_bytes = trial["meets"]["chunk_bytes"]
-    return "" if chunk_bytes is None else size_text(chunk_bytes)
+def _size(trial: Mapping[str, Any], key: str) -> str:
+    size_bytes = trial["meets"].get(key)
+    return "" if size_bytes is None else size_text(size_bytes)
 
 
 def _pace(_: Mapping[str, Any], found: Mapping[str, Any]) -> str:
@@ -223,10 +227,13 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),
     "draws": _draws,
     "strikes": lambda trial, _: "; ".join(map(str, strikes_of(trial))),
-    "queue": lambda trial, _: size_text(trial["meets"]["queue_bytes"]),
+    "queue": lambda trial, _: _size(trial, "queue_bytes"),
     "congestion control": _control,
-    "MTU": lambda trial, _: f"{trial['meets']['mtu']} B",
-    "chunk": _chunk,
+    "MTU": lambda trial, _: f"{trial['meets']['mtu']} B" if "mtu" in trial["meets"] else "",
+    "chunk": lambda trial, _: _size(trial, "chunk_bytes"),
+    "memory": lambda trial, _: (
+        f"at most {text} for the messages of an iteration" if (text := _size(trial, "memory_bytes")) else ""
+    ),
     "pace": _pace,
 }
 """Conditions of a trial that a plan tells besides its network and scheme, by what they are called."""
@@ -256,7 +263,7 @@ def _row(trial: Mapping[str, Any]) -> list[str]:
     return [
         trial["trial"],
         str(trial["world"]),
-        str(trial["builds"]["namespaces"]),
+        str(trial["meets"]["messages"] if "messages" in trial["meets"] else trial["builds"]["namespaces"]),
         str(trial["builds"]["links"]),
         *(
             "-" if trial[key] is None else size_text(trial[key])

@@ -128,6 +128,12 @@ class DeclaredPlace:
             return [Prerequisite(f"lab {self.name}", False, f"{self.option}: {error.problem}", error.fix)]
         return [Prerequisite(f"lab {self.name}", True, f"{self.option}: ready{f'; {more}' if more else ''}")]
 
+    def lacks(self, module: str, python: str, options: Any) -> str:
+        """Say how a Python module is added that a host's process lacks; ``python`` is that of this machine which the
+        trial names, and ``options`` are the spec's for this lab."""
+        del options
+        return f"{python} has no module {module}: {python} -m pip install {module}"
+
     def command_line(self, lab: Any) -> None:
         """Run the lab's own command line on this terminal, until the user leaves it; ``lab`` is what :meth:`open`
         made."""

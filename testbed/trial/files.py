@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +31,8 @@ class Files:
     """Mark of the files of processes that run before the trial's own, which have the same names."""
     role: Callable[[str], str] = lambda _: "worker"
     """Function that says in a word what a process is for."""
-    python: str = sys.executable
-    """The Python of the processes, where it is one of this machine."""
+    lacks: Callable[[str], str] = lambda module: f"pip install {module}"
+    """Function that says how a Python module is added which a process lacks."""
 
     def home(self, process: str) -> str:
         """Return the name of the node on which a process runs."""

@@ -87,12 +87,12 @@ class Priced:
         cost the mean of its transfers, or of all ways. That is 0 for a ring, whose rounds have one transfer each."""
         each = self._flat[orders[:, self._first] * self.hosts + orders[:, self._second] + self._offsets]
         if self.cost.groups.shape[1] == 1:
-            return np.stack([each.sum(axis=1), np.zeros(len(orders))])
+            return np.array([each.sum(axis=1), np.zeros(len(orders))])
         each = np.concatenate([each, np.zeros((len(orders), 1))], axis=1)[:, self.cost.groups]  # -1 is this 0
         sums = each.sum(axis=2)
         if self.cost.of_rounds:
-            return np.stack([each.max(axis=2).sum(axis=1), sums @ self._weights])
-        return np.stack([sums.max(axis=1), sums.mean(axis=1)])
+            return np.array([each.max(axis=2).sum(axis=1), sums @ self._weights])
+        return np.array([sums.max(axis=1), sums.mean(axis=1)])
 
     def value(self, order: Sequence[int]) -> float:
         """Compute the cost of an order."""

@@ -29,7 +29,7 @@ from testbed.analysis.report.cells import (
 )
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Key, Panel, Question, column
-from testbed.analysis.verdicts import CALLED
+from testbed.analysis.verdicts import CALLED, SIMULATED
 from testbed.base.listing import counted, shortened
 
 JCT_DEFINED = (
@@ -146,16 +146,18 @@ def _jct_seen(study: Study) -> list[str]:
         return [*(_first_of(study, ranking) for ranking in rankings), *_failed(study)]
     contests: dict[str, list[Ranking]] = {}
     for ranking in rankings:
-        if len(ranking.cells) > 1 and ranking.best.valid_in(ranking.number):
+        if len(ranking.cells) > 1 and ranking.best.doubt_in(ranking.number) in ("", SIMULATED):
             contests.setdefault(ranking.network, []).append(ranking)
     told = [[_contests(network, of)] for network, of in contests.items()]
+    doubts = [ranking.best.doubt_in(ranking.number) for ranking in rankings]
     where = "settings on a network" if any(ranking.network for ranking in rankings) else "settings"
     left = [
         f"At {count} of {len(rankings)} {where}, {what}."
         for count, what in (
             (sum(bool(ranking.others) for ranking in rankings), "arms that are not VALID are not ranked"),
             (sum(bool(ranking.unlike) for ranking in rankings), "arms that did other work are not ranked"),
-            (sum(not ranking.best.valid_in(ranking.number) for ranking in rankings), "no arm is VALID"),
+            (doubts.count(SIMULATED), "all is SIMULATED"),
+            (len(doubts) - doubts.count("") - doubts.count(SIMULATED), "no arm is VALID"),
         )
         if count
     ]
@@ -275,7 +277,7 @@ def _unranked(ranking: Ranking) -> str:
         labels = shortened([cell.label for cell in cells], words.MOST_NAMED)
         told += [f" Not ranked, because {why}: {labels}."] if cells else []
     if not ranking.best.valid_in(ranking.number):
-        told.append(f" None of this is VALID in {called}.")
+        told.append(f" {words.none_valid(ranking.cells, ranking.number)}")
     return "".join(told)
 
 
@@ -330,8 +332,9 @@ def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[st
     if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
         return ()
     texts = {
-        (cell.label, words.setting(cell)): _times(speed) + " (INVALID)" * (not cell.valid_in(_by(study, cell)))
+        (cell.label, words.setting(cell)): _times(speed) + (f" ({doubt})" if doubt else "")
         for cell in compared
+        for doubt in [cell.doubt_in(_by(study, cell))]
         if (speed := _speed(study, cell))
     }
     return tuple(
@@ -353,12 +356,14 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
     """Say which arms' speed-up is left out, and which is shown although nothing of it is VALID."""
     apart = [cell for cell in compared if not _is_as_valid(study, cell)]
     doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
+    simulated = [cell for cell in doubtful if cell.doubt_in(_by(study, cell)) == SIMULATED]
     told = [
         ("Only one of the two arms is VALID, so nothing is said of", apart),
-        ("Neither arm of the ratio is VALID for", doubtful),
+        ("Neither arm of the ratio is VALID for", [cell for cell in doubtful if cell not in simulated]),
+        ("The ratio is SIMULATED for", simulated),
     ]
     return [
-        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED)}."
+        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED, '; ')}."
         for what, cells in told
         if cells
     ]

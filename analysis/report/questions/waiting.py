@@ -95,7 +95,7 @@ def _longest(network: str, waited: Sequence[tuple[MeasuredCell, dict[str, Any]]]
     cell, most = max(waited, key=lambda pair: pair[1]["wait_s"])
     where = (
         f", where {most['slowest_most_often']} was the slowest in {most['slowest_in_share']:.0%} of the iterations"
-        if most["slowest_most_often"]
+        if most["slowest_most_often"] and most["wait_s"]
         else ""
     )
     on = f"On {network}, workers" if network else "Workers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import UsageError
 from testbed.lab.place import DeclaredPlace, Opening
@@ -21,6 +21,13 @@ class BaremetalPlace(DeclaredPlace):
         from testbed.lab.baremetal.lab import BaremetalLab
 
         return BaremetalLab(opening.inventory, allow_missing=opening.allow_missing, tell=opening.tell)
+
+    def lacks(self, module: str, python: str, options: Any) -> str:
+        from testbed.lab.baremetal.preparing.inventory import HOME
+
+        del python, options
+        there = f"{HOME}/venv/bin/python"  # the inventory, which may name another folder, is not asked
+        return f"{there} of the hosts has no module {module}: on each, sudo {there} -m pip install {module}"
 
     def check(self) -> str:
         from testbed.lab.baremetal.preparing.installed import check_installed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.lab.docker.limits import Containers
 from testbed.lab.place import DeclaredPlace, Leftover, Opening
@@ -23,6 +23,13 @@ class DockerPlace(DeclaredPlace):
         from testbed.lab.docker.lab import check_ready
 
         check_ready()
+
+    def lacks(self, module: str, python: str, options: Any) -> str:
+        """The local image has the Python of this machine."""
+        if options is None or options.image is None:
+            return super().lacks(module, python, options)
+        add = f"add RUN pip install {module} to its Dockerfile"
+        return f"python3 of the image {options.image} has no module {module}: {add}, and build it again"
 
     def leftovers(self) -> tuple[list[Leftover], list[str]]:
         from testbed.lab.docker.leftovers import find

@@ -214,6 +214,10 @@ def test_each_metric_is_judged_by_its_own_verdict() -> None:
     assert {(one.side, one.verdict, one.metrics) for one in found.left_out} == {("b", "INVALID", ("jct", "throughput"))}
     with pytest.raises(IncomparableError, match="only VALID trials count: a has 10 VALID; b has 10 INVALID"):
         compare(base, new, thresholds={"jct": 0.03})
+    played = [replace(one, trials=tuple(in_jct(trial, "SIMULATED") for trial in one.trials)) for one in (base, new)]
+    with pytest.raises(IncomparableError, match="a has 10 SIMULATED") as refused:
+        compare(*played, thresholds={"jct": 0.03})
+    assert refused.value.fix == "testbed report a b --out FILE has them side by side, and says how far off they are"
     mixed = replace(new, trials=(*new.trials[:4], *side("b", {RING: about(0.2, seed=2)}).trials[4:]))
     assert [len(one.new) for one in compare(base, mixed).judged] == [10, 6, 6]
 

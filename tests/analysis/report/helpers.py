@@ -9,7 +9,7 @@ from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.question import Question
 from testbed.analysis.report.questions import answered
-from testbed.analysis.verdicts import NUMBERS, numbers_of
+from testbed.analysis.verdicts import NUMBERS, joint_verdict, numbers_of
 
 
 def with_metrics(run: Run, trial_id: str, **values: float | None) -> Run:
@@ -22,8 +22,7 @@ def judged(trial: Trial, verdict: str, **numbers: str) -> Trial:
     """``trial`` with a verdict of all its numbers, but for those given."""
     found = numbers_of({"verdict": verdict})
     found |= {name: replace(found[name], verdict=one, spoilt_by=("cpu",)) for name, one in numbers.items()}
-    whole = "VALID" if all(found[name].verdict == "VALID" for name in NUMBERS) else "INVALID"
-    return replace(trial, verdict=whole, numbers=found)
+    return replace(trial, verdict=joint_verdict(found[name].verdict for name in NUMBERS), numbers=found)
 
 
 LATE = dict.fromkeys(("jct", "throughput", "iterations", "waiting"), "INVALID")

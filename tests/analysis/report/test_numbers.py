@@ -141,11 +141,13 @@ def test_nothing_is_said_of_a_percentile_that_is_not_valid(run: Run) -> None:
 def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
     (ps, bml) = late.trials
     numbers = dict(bml.numbers) | {"gst": Number("VALID", 0.012, certified=True), "throughput": Number("VALID", 0.03)}
+    numbers["waiting"] = Number("VALID", 0.603)
     late = replace(late, trials=(ps, replace(bml, numbers=numbers)))
     table = tables.verdicts(late)
     assert table.columns == ("Arm", "Batch", "GST", "JCT", "samples/s", "iteration times", "exposed waiting")
     assert value(table, "BML on BCube", "GST").note == "at most 1.2 % too long"
     assert value(table, "BML on BCube", "samples/s").note == "at most 3.0 % too low"
+    assert value(table, "BML on BCube", "exposed waiting").note == "off by at most 60.3 % of an iteration"
     assert value(table, "BML on BCube", "JCT") == tables.Value("INVALID", 0.0, "", "bad")
     assert value(tables.summary(late), "BML on BCube", "Fidelity").note == "off by at most: GST 1.2 %"
     assert "## Can the numbers be believed?" in markdown.render(late)

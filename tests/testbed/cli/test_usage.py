@@ -35,14 +35,20 @@ CLI = Callable[..., Called]
         ("plan a --pont x", "testbed plan has no option --pont", "did you mean '--point'?"),
         ("run a --repeats 3", "testbed run has no option --repeats", "write it as --set repeats=VALUE"),
         ("plan a --xyz", "testbed plan has no option --xyz", "testbed plan -h lists its options"),
-        ("new --from", "--from has no value", "write it as --from VALUE; testbed new -h says which values there are"),
+        (
+            "new --from",
+            "--from has no value",
+            "write it as --from TEMPLATE: quickstart, sweep, profile, script or gate",
+        ),
+        ("report a --out", "--out has no value", "write it as --out FILE: file to write, - for standard output"),
+        ("trace show a --nodes", "--nodes has no value", "write it as --nodes N: read at most this many nodes"),
         ("forest ring star --bytes 2", "--bytes 2 is impossible", "give a whole number, at least 4"),
         ("forest ring star --mtu many", "--mtu many is impossible", "give a whole number, at least 576, at most 9000"),
         ("pan", "testbed has no command 'pan'", "did you mean 'plan'?"),
         ("hosts check", "testbed hosts has no command 'check'", "use one of: prepare, collect, reset"),
         (
             "trace export a --trial b --out c --set d=1",
-            "--set changes a spec, and a trial ran as it was",
+            "--set is of a spec, and a trial ran as it was",
             "leave --set out",
         ),
         (

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from testbed.control import causes
+from testbed.lab.baremetal.place import PLACE as BAREMETAL
+from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.place import PLACE as DOCKER
+from testbed.lab.netns.place import PLACE as NETNS
+from testbed.lab.place import DeclaredPlace
+
+LACKS = partial(NETNS.lacks, python="python", options=None)
 
 
 def log(folder: Path, script: str, **others: str) -> list[str]:
@@ -41,33 +49,53 @@ def test_a_script_that_wants_a_gpu_is_told_its_line(said: str) -> None:
         said,
     ]
     assert (
-        causes.fix(lines, "python")
-        == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
+        causes.fix(lines, LACKS) == "hosts have no GPU: change line 12 of /home/me/train.py, torch.cuda.set_device(0)"
     )
 
 
 def test_a_file_that_hides_a_module_is_named(tmp_path: Path) -> None:
     lines = log(tmp_path, "import random\nrandom.choice([1])\n", random="import numpy.random\n")
-    assert causes.fix(lines, "python") == f"{tmp_path / 'random.py'} hides the module random: give it another name"
+    assert causes.fix(lines, LACKS) == f"{tmp_path / 'random.py'} hides the module random: give it another name"
 
 
 def test_a_file_in_place_of_a_package_is_named(tmp_path: Path) -> None:
     lines = log(tmp_path, "import cuda.bindings\n", cuda="")
-    assert causes.fix(lines, "python") == f"{tmp_path / 'cuda.py'} hides the module cuda: give it another name"
+    assert causes.fix(lines, LACKS) == f"{tmp_path / 'cuda.py'} hides the module cuda: give it another name"
 
 
 def test_a_missing_module_is_named_with_the_python_that_lacks_it(tmp_path: Path) -> None:
     lines = log(tmp_path, "import no_such_module.part\n")
-    assert causes.fix(lines, "/venv/bin/python") == (
+    assert causes.fix(lines, partial(LACKS, python="/venv/bin/python")) == (
         "/venv/bin/python has no module no_such_module: /venv/bin/python -m pip install no_such_module, "
         "or put your own no_such_module.py beside the script"
     )
 
 
+@pytest.mark.parametrize(
+    ("place", "options", "told"),
+    [
+        (DOCKER, Containers(), "/bin/python has no module x: /bin/python -m pip install x"),
+        (
+            DOCKER,
+            Containers(image="mine"),
+            "python3 of the image mine has no module x: add RUN pip install x to its Dockerfile, and build it again",
+        ),
+        (
+            BAREMETAL,
+            None,
+            "/var/lib/testbed/venv/bin/python of the hosts has no module x: on each, "
+            "sudo /var/lib/testbed/venv/bin/python -m pip install x",
+        ),
+    ],
+)
+def test_a_module_is_missing_where_processes_run(place: DeclaredPlace, options: object, told: str) -> None:
+    assert place.lacks("x", "/bin/python", options) == told
+
+
 def test_other_failures_lead_nowhere(tmp_path: Path) -> None:
-    assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper=""), "python") is None
-    assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n"), "python") is None
-    assert causes.fix([], "python") is None
+    assert causes.fix(log(tmp_path, "import helper\nhelper.begin()\n", helper=""), LACKS) is None
+    assert causes.fix(log(tmp_path, "import random\nrandom.no_such()\n"), LACKS) is None
+    assert causes.fix([], LACKS) is None
 
 
 def test_the_exception_of_the_last_traceback_is_told(tmp_path: Path) -> None:

@@ -65,6 +65,18 @@ def test_what_differs_is_said_by_its_values() -> None:
     assert found["trials"][1]["meets"]["queue_bytes"] == 65536
 
 
+def test_a_simulated_trial_has_messages_and_memory_and_no_kernel() -> None:
+    paced = "workload={kind: profile, model: lenet5, batch: 2, iterations: 2, compute: {mode: paced, pace: {2: 0.1 s}}}"
+    found = planned("lab=simulator", paced)
+    assert met(found) == [
+        "  warm-up             1 of 2 iterations",
+        "  chunk               128 KiB",
+        "  memory              at most 398 KiB for the messages of an iteration",
+    ]
+    assert text(found).splitlines()[3].split()[:4] == ["trial", "workers", "messages", "links"]
+    assert found["trials"][0]["builds"] == {"hosts": 3, "switches": 1, "links": 3, "rate_bps": 200_000_000}
+
+
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
