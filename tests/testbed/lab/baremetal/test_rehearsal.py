@@ -85,6 +85,7 @@ ENDS = ("baremetal.on_hosts.agent", "baremetal.nics.shaper", "workloads")
 """Words of processes that end by themselves."""
 
 
+@pytest.mark.rehearse
 def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrote_until_told(
     prepared: Rehearsal, tmp_path: Path
 ) -> None:
