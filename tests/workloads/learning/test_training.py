@@ -301,7 +301,7 @@ def trained(job: Training, fault: str = "") -> np.ndarray:
 
 
 @pytest.mark.usefixtures("weights_alone")
-@pytest.mark.parametrize("learning_rate", [0.01, 0.0001])
+@pytest.mark.parametrize("learning_rate", [pytest.param(0.01, marks=pytest.mark.rehearse), 0.0001])
 def test_one_wrong_gradient_is_seen_at_any_learning_rate(learning_rate: float) -> None:
     job = dataclasses.replace(SETTINGS, batch=4, iterations=4, learning_rate=learning_rate)
     ideal = reference(job, 5).weights
