@@ -165,7 +165,7 @@ def test_priority_neither_deadlocks_nor_mixes_up(
 
 
 @pytest.mark.parametrize(
-    ("seed", "make"), zip(range(15), 5 * [Engine, CompiledEngine, mixed], strict=True), indirect=["make"]
+    ("seed", "make"), list(zip(range(15), 5 * [Engine, CompiledEngine, mixed], strict=True)), indirect=["make"]
 )
 def test_random_forests_chunks_and_delays(
     random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int, make: Make
