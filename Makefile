@@ -19,10 +19,12 @@ pytest:
 	@./setup.sh test
 	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
-# The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
+# The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; then the tests that are
+# too long for `make test`, on such hosts for the most part. Needs root.
 rehearse:
 	@./setup.sh test
 	@.venv/bin/python -m tests.rehearsal.rehearse
+	@.venv/bin/pytest -m rehearse
 
 check:
 	@./setup.sh test

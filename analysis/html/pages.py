@@ -6,14 +6,16 @@ others by ``page.css``.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 
+@cache
 def template(package: str, name: str) -> Template:
-    """A page in ``templates/`` of a package, which may include what is in ours."""
+    """A page in ``templates/`` of a package, which may include what is in ours; compiled once."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("testbed.analysis")]),
         autoescape=True,

@@ -78,6 +78,7 @@ def run(spec: str, folder: Path, *settings: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_a_program_trains_over_mlfabric(tmp_path: Path) -> None:
     command = "workload.command=python fabric.py --updates 40 --rate 1e9"
@@ -102,6 +103,7 @@ def test_a_scheme_and_a_network_of_ones_own_run(tmp_path: Path) -> None:
     assert (results["weights_error"] < 1e-4).all()
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_lightgbm_trains_the_same_trees_on_all_ranks(tmp_path: Path) -> None:
     """LightGBM finds its rank by its address: rank 0, to which the others send what they predict, is on h2."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.rehearse
 def test_ansible_lint_has_nothing_to_say(root: Path, tmp_path: Path) -> None:
     program = Path(sys.executable).parent / "ansible-lint"
     if not program.exists():

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_make_starts_a_rehearsal_of_a_clone() -> None:
     (command,) = re.findall(
-        r"^rehearse:\n(?:\t.*\n)*\t@\.venv/bin/python (.*)\n", (ROOT / "Makefile").read_text(), re.M
+        r"^rehearse:\n(?:\t.*\n)*\t@\.venv/bin/python (.*)\n\t@\.venv/bin/pytest -m rehearse\n",
+        (ROOT / "Makefile").read_text(),
+        re.M,
     )
     done = subprocess.run([sys.executable, *command.split(), "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

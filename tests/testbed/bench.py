@@ -11,7 +11,7 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -94,13 +94,17 @@ class Bench:
             self._labs[self._needs_torch] = NetnsLab()
         return self._labs[self._needs_torch]
 
-    def run(self, spec: str, folder: Path, tick: Tick = lambda *_: None) -> list[Outcome]:
+    def run(
+        self, spec: str, folder: Path, tick: Tick = lambda *_: None, labels: Container[str] | None = None
+    ) -> list[Outcome]:
         """What became of each trial of a spec whose directory is ``folder``; logs are there, too.
 
-        ``tick`` is told how many iterations a trial has done.
+        ``tick`` is told how many iterations a trial has done. With ``labels``, only arms that are called so run.
         """
         found = []
         for trial in trials(settled(read(spec, "spec.yaml", folder))):
+            if labels is not None and trial.label not in labels:
+                continue
             self._needs_torch = any(needs_torch(job) for job in trial.jobs)
             lab, outcome = self.lab, None
             try:

@@ -10,7 +10,7 @@ from fuzzing import Subject, fuzz
 
 from benchmarks import fuzz_readers
 
-INPUTS, REPORTS = 12, 1
+INPUTS, REPORTS = 8, 1
 SEED = 7
 
 
@@ -32,4 +32,4 @@ def test_no_reader_ends_in_a_traceback_hangs_or_swells(readers: dict[str, Subjec
         tally = fuzz(reader, REPORTS if reader.share < 0.1 else INPUTS, SEED)
         assert not tally.findings, f"{reader.called}: {tally.counts}\n{''.join(tally.shown)}"
         refused += tally.counts["named errors"]
-    assert refused > 70
+    assert refused > 45

@@ -130,11 +130,13 @@ def trained(python: str, folder: Path) -> Path:
     return Path(file).parent
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_a_clone_trains_a_script_beside_modules_that_are_called_as_its_folders(folder: Path) -> None:
     assert trained(sys.executable, folder) == ROOT / "testbed"
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_a_wheel_does(folder: Path, wheel_python: str) -> None:
     assert trained(wheel_python, folder).parent.name == "site-packages"

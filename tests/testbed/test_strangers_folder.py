@@ -70,7 +70,7 @@ def test_the_plug_in_does_not(folder: Path) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("spec", ["spec.yaml", "command.yaml"])
+@pytest.mark.parametrize("spec", ["spec.yaml", pytest.param("command.yaml", marks=pytest.mark.rehearse)])
 def test_a_training_with_its_plan_referee_and_bursts_does_not(folder: Path, spec: str) -> None:
     done = call(folder, "testbed", "run", spec, "--out", "out")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -70,6 +70,7 @@ def test_what_is_shown() -> None:
     assert [note.partition(":")[0] for note in table.notes] == [row.name for row in ROWS if row.why]
 
 
+@pytest.mark.rehearse
 def test_the_embedding_gains_what_is_asked_and_loses_where_it_says() -> None:
     """Three points at least in the thesis's case; huge outliers cost 15 to 25."""
     rows = list(embedding().rows)

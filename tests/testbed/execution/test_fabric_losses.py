@@ -123,30 +123,33 @@ ROLES = {
     "returns": {"h4": ["server"]},
     "stood": {"h4": ["server"]},
 }
+HITS_S = {
+    "killed": {"h0": 0.4, "h1": 0.7, "h5": 1.0},
+    "silent": {"h1": 0.5, "h3": 0.4, "h5": 2.2},
+    "unscheduled": {"h5": 0.7},
+    "returns": {"h4": 0.7},
+    "stood": {"h4": 0.7},
+}
 AT_ONCE_S = 5
 """Beside other tests; on a quiet machine a claim asks for a second."""
 FAILS_S = 10
 """So soon a trial has failed that cannot go on; on a quiet machine it takes 0.003 to 0.18 s, and its timeout is 20."""
 
 
-def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "labels", [("killed", "returns"), pytest.param(("silent", "unscheduled", "stood"), marks=pytest.mark.rehearse)]
+)
+def test_the_others_go_on(bench: Bench, tmp_path: Path, labels: tuple[str, ...]) -> None:
     killed = next(one for one in trials(read(SPEC, "spec.yaml", tmp_path)) if one.label == "killed")
     assert 1 in killed.job.plan.aggregators  # so updates of others are lost with h1.daemon, and are sent again
-    outcomes = {one.record["label"]: one for one in bench.run(SPEC, tmp_path)}
+    outcomes = {one.record["label"]: one for one in bench.run(SPEC, tmp_path, labels=labels)}
     records = {label: one.record for label, one in outcomes.items()}
-    hits_s = {
-        "killed": {"h0": 0.4, "h1": 0.7, "h5": 1.0},
-        "silent": {"h1": 0.5, "h3": 0.4, "h5": 2.2},
-        "unscheduled": {"h5": 0.7},
-        "returns": {"h4": 0.7},
-        "stood": {"h4": 0.7},
-    }
-    assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(hits_s)
+    assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(labels)
     for label, record in records.items():
         losses: dict[str, dict[str, Any]] = {loss["node"]: loss for loss in record["failover"]["losses"]}
-        assert losses.keys() == hits_s[label].keys()
+        assert losses.keys() == HITS_S[label].keys()
         assert {node: loss["roles"] for node, loss in losses.items()} == ROLES[label]
-        for node, asked_s in hits_s[label].items():
+        for node, asked_s in HITS_S[label].items():
             assert -0.05 < losses[node]["hit_s"] - asked_s < AT_ONCE_S, (label, node)
         silent_s = FAILOVER_S if label in ("silent", "unscheduled") else 0.0
         silent_s = 1.5 * FAILOVER_S if label == "stood" else silent_s
@@ -158,7 +161,8 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
         for name in ("nodes", "bytes on the wire", "lower bound", "staleness"):
             assert check(record, name)["ok"], (label, check(record, name))
 
-    for label, how in (("returns", "was killed by SIGKILL"), ("stood", "stood still, was ended")):
+    for label in {"returns", "stood"} & {*labels}:
+        how = {"returns": "was killed by SIGKILL", "stood": "stood still, was ended"}[label]
         (loss,) = records[label]["failover"]["losses"]
         assert loss["how"] == f"h4 {how} and was started again"
         assert len(loss["lost_updates"]) < 4 + 4, "those since the last checkpoint, and one of each worker beside"
@@ -169,8 +173,11 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
         assert sorted(zip(lost["rank"], lost["iteration"], strict=True)) == sorted(map(tuple, loss["lost_updates"]))
 
 
+@pytest.mark.parametrize(
+    "labels", [("server", "worker"), pytest.param(("frozen", "replica", "cut replica"), marks=pytest.mark.rehearse)]
+)
 def test_server_and_replica_stand_in_for_each_other(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, ...]
 ) -> None:
     """All may be VALID, but for that in which somebody else than perturb kills a process."""
     look = Bystander.look
@@ -186,11 +193,12 @@ def test_server_and_replica_stand_in_for_each_other(
     scheme = '"mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=6)"'
     arms = "\n".join(
         f"  - {{label: {label}, topology: star(hosts=7), scheme: {scheme}, perturb: [{asked}]}}"
-        for label, (_, asked) in HITS.items()
+        for label in labels
+        for _, asked in [HITS[label]]
     )
     spec = STAND_INS.replace("WORKLOAD", TRAINED).replace("ARMS", arms)
     records = {one.record["label"]: one.record for one in bench.run(spec, tmp_path)}
-    assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(HITS)
+    assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(labels)
     for label, record in records.items():
         (loss,) = record["failover"]["losses"]
         assert loss["node"] == HITS[label][0]
@@ -201,7 +209,7 @@ def test_server_and_replica_stand_in_for_each_other(
         assert record["accuracy"]["weights_error"] == 0, label
         assert record["accuracy"]["weights_equal"], label
     assert {record["status"] for record in records.values()} == {"done"}
-    for label in ("server", "frozen"):
+    for label in {"server", "frozen"} & {*labels}:
         metrics, found = records[label]["metrics"], records[label]["accuracy"]
         assert metrics["takeover_lost"] == 0
         assert records[label]["failover"]["losses"][0]["lost_updates"] == []
@@ -209,9 +217,10 @@ def test_server_and_replica_stand_in_for_each_other(
         assert found["takeover_apart"] <= found["takeover_allowed"] + found["takeover_rounded"]
 
 
-def test_the_server_feeds_the_replica_when_others_are_lost(bench: Bench, tmp_path: Path) -> None:
-    records = {one.record["label"]: one.record for one in bench.run(FED, tmp_path)}
-    assert {label: record["error"] for label, record in records.items()} == {"daemons": None, "scheduler": None}
+@pytest.mark.parametrize("label", ["daemons", pytest.param("scheduler", marks=pytest.mark.rehearse)])
+def test_the_server_feeds_the_replica_when_others_are_lost(bench: Bench, tmp_path: Path, label: str) -> None:
+    records = {one.record["label"]: one.record for one in bench.run(FED, tmp_path, labels=[label])}
+    assert {label: record["error"] for label, record in records.items()} == {label: None}
     nodes = {"daemons": {"h0", "h1"}, "scheduler": {"h2", "h6"}}
     for label, record in records.items():
         assert {loss["node"] for loss in record["failover"]["losses"]} == nodes[label]

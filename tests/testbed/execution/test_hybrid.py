@@ -46,7 +46,7 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert metrics["mp_wait_forward_s"] > 0
 
 
-@pytest.mark.parametrize("discount", ["half", "one"])
+@pytest.mark.parametrize("discount", ["half", pytest.param("one", marks=pytest.mark.rehearse)])
 def test_circuits_move_within_iterations_to_where_bytes_are_unsent(discount: str, bench: Bench, tmp_path: Path) -> None:
     """Two panels for four servers that all send each other: circuits have to move for each iteration to end. Without a
     discount (SiP-ML) two servers may get both circuits. The slow server takes no chunks for more than 200 ms. TCP then

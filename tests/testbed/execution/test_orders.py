@@ -16,7 +16,7 @@ from ..records import check
 SPEC = """
 name: orders
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 2, compute: none}
+workload: {model: resnet8, dataset: digits, batch: 2, iterations: 2, compute: none}
 arms:
   - {topology: star(hosts=3), scheme: ring}
   - {topology: star(hosts=3), scheme: ring, order: [h0, h1, h2]}
@@ -26,8 +26,8 @@ arms:
 
 FOUND = """
 name: found
-links: {rate: 100 Mbit/s}
-workload: {kind: profile, model: lenet5, batch: 16, iterations: 3, compute: none}
+links: {rate: 1 Gbit/s}
+workload: {kind: profile, model: lenet5, batch: 16, iterations: 3, scale: 10, compute: none}
 arms:
   - {topology: "cloud(rows=1,racks=2,hosts_per_rack=2,oversubscription=2)", scheme: ring, order: best}
   - {topology: "cloud(rows=1,racks=2,hosts_per_rack=2,oversubscription=2)", scheme: ring, order: worst}

@@ -121,6 +121,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, names: list[str])
     assert told[0].endswith("is no name of a file below its folder")
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_ranks_save_and_load_checkpoints_and_a_trace_shows_their_collectives(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC.replace("  - {topology: star(hosts=2), scheme: gloo}\n", ""))

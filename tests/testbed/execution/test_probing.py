@@ -42,7 +42,7 @@ CLOUD = "cloud(racks=2,hosts_per_rack=4,oversubscription=2)"
 SPEC = f"""\
 name: probed
 links: {{rate: 200 Mbit/s}}
-workload: {{model: lenet5, dataset: digits, batch: 2, iterations: 2, compute: none}}
+workload: {{model: resnet8, dataset: digits, batch: 2, iterations: 2, compute: none}}
 arms: [{{topology: "{CLOUD}", scheme: "two_level(groups=probed,k=2,classes=8)"}}]
 timeout: 20 s
 retries: 0
@@ -220,8 +220,8 @@ def test_a_job_finds_its_groups_by_bandwidth_and_another_one_runs_beside_it(benc
             ("two", "ring", others),
         ]
     )
-    profile = "{kind: profile, model: lenet5, batch: 16, iterations: 2, compute: none}"
-    lines = SPEC.splitlines()
+    profile = "{kind: profile, model: lenet5, batch: 16, iterations: 2, scale: 10, compute: none}"
+    lines = SPEC.replace("200 Mbit/s", "2 Gbit/s").splitlines()
     lines[2:4] = [f"workload: {profile}", f"arms: [{{topology: '{cloud}', jobs: [{jobs.replace(chr(39), chr(34))}]}}]"]
     (outcome,) = bench.run("\n".join(lines), tmp_path)
     record = outcome.record

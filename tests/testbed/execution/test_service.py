@@ -135,8 +135,15 @@ def test_tenants_that_are_frozen_or_cut_off_fail_alone_and_are_named(bench: Benc
         assert re.search(said, job["error"]), job["error"]
 
 
-def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(bench: Bench, tmp_path: Path) -> None:
-    for outcome in bench.run(PLAYED, tmp_path):
+@pytest.mark.parametrize(
+    "labels", [("service",), pytest.param(("by worker", "boxes of their own"), marks=pytest.mark.rehearse)]
+)
+def test_sums_are_right_by_job_and_links_carry_the_bytes_of_all_jobs(
+    bench: Bench, tmp_path: Path, labels: tuple[str, ...]
+) -> None:
+    outcomes = bench.run(PLAYED, tmp_path, labels=labels)
+    assert len(outcomes) == len(labels)
+    for outcome in outcomes:
         record = outcome.record
         assert record["status"] == "done", record["error"]
         for job in record["jobs"]:

@@ -22,13 +22,13 @@ SPEC = """
 name: tuned
 links: {rate: 1 Gbit/s}
 workload:
-  model: lenet5
+  model: resnet8
   dataset: digits
   batch: 8
   iterations: 60
   learning_rate: 0.01
   compute: {mode: paced, pace: {8: 15 ms}}
-  chunk: 16 KiB
+  chunk: 4 KiB
 arms: [{topology: star(hosts=4), scheme: "two_level(groups=[[0,1],[2,3]],classes=3,tune=true)"}]
 timeout: 20 s
 retries: 0

@@ -12,7 +12,7 @@ from ..records import check
 SPEC = """
 name: groups
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 2, compute: none, chunk: 64 KiB}
+workload: {model: resnet8, dataset: digits, batch: 2, iterations: 2, compute: none, chunk: 4 KiB}
 arms:
   - {topology: star(hosts=6), scheme: "two_level(groups=[[h0,h3,4],[1,h5],[h2]],classes=10)"}
   - {topology: star(hosts=6), scheme: "two_level(groups=random,k=3,draw=2)"}

@@ -33,6 +33,7 @@ sleeper.kill()
 """
 
 
+@pytest.mark.rehearse
 def test_a_run_that_is_hit(tmp_path: Path) -> None:
     """A process of it is killed; Ctrl-C and full disks are in ``test_run.py``, terminals in ``test_terminal.py``."""
     words = ["--runs", "1", "--seed", "7", "--only", "kill", "--whole", "12"]

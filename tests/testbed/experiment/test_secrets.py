@@ -63,9 +63,9 @@ def leaked(found: bytes) -> list[str]:
 
 def test_a_run_with_a_failure_holds_no_secret(tmp_path: Path) -> None:
     """One arm is done and reported, the other one fails, with what its processes said."""
-    played = "kind: profile\n  model: lenet5\n  batch: [32]"
+    played = "kind: profile\n  model: lenet5\n  scale: 10\n  batch: [32]"
     spec = SPEC.replace("model: lenet5\n  dataset: digits\n  batch: [2]", played) + "\nperturb: []\n"
-    spec = spec.replace("scheme: ring", "scheme: './mine.py:mine'")
+    spec = spec.replace("200 Mbit/s", "2 Gbit/s").replace("scheme: ring", "scheme: './mine.py:mine'")
     (tmp_path / "mine.py").write_text(
         "import os, sys\n"
         "from testbed.workloads.sync.schemes import build\n"

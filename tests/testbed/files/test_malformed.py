@@ -106,8 +106,10 @@ def _limited() -> None:
     [
         ("topology: star(hosts=3), scheme: ps", "topology: star(hosts=262000), scheme: ps"),
         ("topology: star(hosts=3), scheme: ps", "topology: './huge.py:f', scheme: ps"),
-        ("topology: star(hosts=3), scheme: ps", "topology: './pipe.py:f', scheme: ps"),
-        ("seed: 1", "seed: !!python/object/apply:os.system [touch built]"),
+        pytest.param(
+            "topology: star(hosts=3), scheme: ps", "topology: './pipe.py:f', scheme: ps", marks=pytest.mark.rehearse
+        ),
+        pytest.param("seed: 1", "seed: !!python/object/apply:os.system [touch built]", marks=pytest.mark.rehearse),
     ],
 )
 def test_a_process_of_its_own_refuses_it_with_a_gigabyte_of_addresses(old: str, new: str, spec_file: Path) -> None:

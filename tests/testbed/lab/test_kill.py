@@ -33,7 +33,7 @@ PRIVATE = [
     "--mount-proc",
 ]
 KILL = Path(__file__).with_name("kill.py")
-ROUNDS = 4
+ROUNDS = 2
 
 
 @pytest.mark.parametrize("victim", ["caller", "launcher", "sandbox"])

@@ -230,9 +230,9 @@ def dead(run: Cluster, course: Course) -> list[str]:
     ("topology", "name", "groups"),
     [
         (BOTH, "h0", 3),  # an agent: h1, h2, and the other rack
-        (BOTH, "h1", 2),
+        pytest.param(BOTH, "h1", 2, marks=pytest.mark.rehearse),
         (BOTH, "leaf0", 4),
-        (ONE, "h1", 3),  # an autonomous worker
+        pytest.param(ONE, "h1", 3, marks=pytest.mark.rehearse),  # an autonomous worker
         (SINGLES, "h0", 2),  # the last worker of a rack
     ],
 )
@@ -341,7 +341,7 @@ def test_who_stands_still_for_a_moment_has_not(cluster: Callable[..., Cluster]) 
             "workload__overlap": "layer",
         },
         {"workload__compute": "none", "workload__iterations": "60"},
-        {"workload__overlap": "layer"},
+        pytest.param({"workload__overlap": "layer"}, marks=pytest.mark.rehearse),
     ],
 )
 def test_however_gradients_come(cluster: Callable[..., Cluster], changes: dict[str, str]) -> None:

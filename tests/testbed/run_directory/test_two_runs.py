@@ -48,6 +48,7 @@ def test_the_same_spec_twice_at_once(tmp_path: Path) -> None:
             carried_what_the_forest_says(record)
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_the_same_directory_twice_at_once(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(SHORT)

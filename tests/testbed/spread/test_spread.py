@@ -132,7 +132,7 @@ def test_a_worker_that_is_killed_takes_its_block_along_and_the_block_is_done_aga
     assert f"{machine} is lost" not in said
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("end", [pytest.param(signal.SIGKILL, marks=pytest.mark.rehearse), signal.SIGINT])
 def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(folder: Path, end: signal.Signals) -> None:
     run = begun(folder, "spec.yaml", "--on", "local://1", "--out", "run", each_s=0.7)
     until(lambda: len(records(folder / "run")) == 2 if (folder / "run/trials").exists() else False, STARTED_S)
@@ -156,6 +156,7 @@ def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(fol
     assert {name: found[name] for name in whole} == whole
 
 
+@pytest.mark.rehearse
 def test_a_block_that_three_workers_were_lost_with_fails_and_others_go_on(folder: Path) -> None:
     broken = PLACE.replace("time.sleep(", "'2 G' in of[0].at and os._exit(7); time.sleep(")
     (folder / "waiting.py").write_text(broken)

@@ -59,7 +59,11 @@ def in_integers(gradients: Gradients, scale: float) -> np.ndarray:
     return total.view(np.float32)
 
 
-@pytest.mark.parametrize("job", [LENET, RESNET, BERT], ids=lambda job: job.model)
+@pytest.mark.parametrize(
+    "job",
+    [LENET, RESNET, pytest.param(BERT, marks=pytest.mark.rehearse)],
+    ids=lambda job: job.model,
+)
 def test_other_orders_pass_and_partial_sums_that_are_too_small_do_not(job: Training) -> None:
     found = judged(trained(job, backwards), job, ((0, WORLD),))
     assert 0 < found["training_error"] < found["training_allowed"] / 3
@@ -114,17 +118,17 @@ def test_weights_that_are_not_the_references_have_no_accuracies() -> None:
 
 def test_updates_that_are_too_small_are_not_those_of_the_server() -> None:
     order = [Update(0, 0, 0), Update(1, 0, 0), Update(0, 1, 1)]
-    ideal: Reference = repeated(LENET, 2, order)
-    assert judged(ideal.weights, LENET, ((0, 2),), order=order)["training_allowed"] == 0
-    start = initial_weights(model("lenet5"), LENET.seed)
-    found = judged(start + np.float32(0.9995) * (ideal.weights - start), LENET, ((0, 2),), order=order)
+    ideal: Reference = repeated(RESNET, 2, order)
+    assert judged(ideal.weights, RESNET, ((0, 2),), order=order)["training_allowed"] == 0
+    start = initial_weights(model("resnet8"), RESNET.seed)
+    found = judged(start + np.float32(0.9995) * (ideal.weights - start), RESNET, ((0, 2),), order=order)
     assert found["training_error"] > 3 * found["training_allowed"] > 0
 
 
 def test_what_roundings_explain_of_a_lost_server_follows_from_the_size_of_its_weights() -> None:
-    assert repeated(LENET, 2, [Update(0, 0, 0)]).takeover_rounded is None
+    assert repeated(RESNET, 2, [Update(0, 0, 0)]).takeover_rounded is None
     both = [Step((Update(0, 0, 0, on_former=True),), by=by) for by in ("former", "replica")]
-    found = repeated(LENET, 2, both)
+    found = repeated(RESNET, 2, both)
     assert found.takeover_apart == 0
     assert found.takeover_rounded == pytest.approx(1e-4 * float(np.linalg.norm(found.weights)))
 

@@ -179,7 +179,10 @@ def test_fused_layers_become_ready_together() -> None:
     assert seen == [0, 1]
 
 
-@pytest.mark.parametrize(("name", "dataset", "rate"), ALL)
+@pytest.mark.parametrize(
+    ("name", "dataset", "rate"),
+    [pytest.param(*one, marks=[pytest.mark.rehearse] if one[0] == "bert_tiny" else []) for one in ALL],
+)
 def test_every_model_learns(name: str, dataset: str, rate: float) -> None:
     iterations = 30 if name == "resnet8" else 15  # which begins slowly
     replica = Replica(Training(name, dataset, 64, iterations, rate, 0.9, 1))
@@ -301,7 +304,7 @@ def trained(job: Training, fault: str = "") -> np.ndarray:
 
 
 @pytest.mark.usefixtures("weights_alone")
-@pytest.mark.parametrize("learning_rate", [0.01, 0.0001])
+@pytest.mark.parametrize("learning_rate", [pytest.param(0.01, marks=pytest.mark.rehearse), 0.0001])
 def test_one_wrong_gradient_is_seen_at_any_learning_rate(learning_rate: float) -> None:
     job = dataclasses.replace(SETTINGS, batch=4, iterations=4, learning_rate=learning_rate)
     ideal = reference(job, 5).weights

@@ -88,6 +88,7 @@ def test_walks_meet_the_best_of_four_tables_on_four_servers() -> None:
     assert met([search(start, cost, 1500, seed).best_s for seed in range(SEEDS)], least) >= MUST_MEET
 
 
+@pytest.mark.rehearse
 def test_alternations_meet_the_best_of_three_operators_on_four_servers() -> None:
     """Over all strategies, each on the network that the finder makes for it."""
     planner = RememberingPlanner(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine(memory_bytes=53 * MB))

@@ -164,7 +164,9 @@ def test_priority_neither_deadlocks_nor_mixes_up(
     assert all(isinstance(count, int) for count in results.values()), results
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("seed", "make"), list(zip(range(15), 5 * [Engine, CompiledEngine, mixed], strict=True)), indirect=["make"]
+)
 def test_random_forests_chunks_and_delays(
     random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int, make: Make
 ) -> None:

@@ -122,7 +122,7 @@ FORESTS = [name for name, one in schemes().items() if inspect.signature(one.func
 
 @pytest.mark.parametrize("name", FORESTS)
 @given(net=networks(), data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_forest_is_right_or_refused(name: str, net: Topology, data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 10**6), min_size=1, max_size=12))
     scheme = data.draw(expressions(name, net.host_count))

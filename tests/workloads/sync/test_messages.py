@@ -87,7 +87,7 @@ def test_bytes_by_directed_link_are_those_of_cost(topology: Build, scheme: str, 
 
 @pytest.mark.parametrize("name", FORESTS)
 @given(net=networks(), data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_each_is_there_once_after_what_it_needs(name: str, net: Topology, data: st.DataObject) -> None:
     """And bytes are those of cost to the byte, where the classes divide the gradient."""
     sizes = data.draw(st.lists(st.integers(1, 150), min_size=1, max_size=4))
@@ -217,16 +217,16 @@ def test_order_is_that_of_the_engine(
 ) -> None:
     """Chunks, windows and the gates of exponents among them; over all connections of a node."""
     net = topology(network)
-    forest = replace(build(scheme, net, [400, 400, 208]), run_by=None)
-    table = table_of(forest, buckets, 60, 1008)
+    forest = replace(build(scheme, net, [200, 200, 104]), run_by=None)
+    table = table_of(forest, buckets, 60, 504)
     assert plays_as_the_engine(forest, table, Engine, monkeypatch) > 100
 
 
 @pytest.mark.parametrize(("scheme", "network"), [case for case in SUITE if "ina" not in case[1]])
 def test_order_on_each_connection_is_that_of_the_compiled_engine(topology: Build, scheme: str, network: str) -> None:
     net = topology(network)
-    forest = replace(build(scheme, net, [400, 400, 208]), run_by=None)
-    assert plays_as_the_engine(forest, table_of(forest, 2, 60, 1008), CompiledEngine) > 100
+    forest = replace(build(scheme, net, [200, 200, 104]), run_by=None)
+    assert plays_as_the_engine(forest, table_of(forest, 2, 60, 504), CompiledEngine) > 100
 
 
 @pytest.mark.parametrize("make", [Engine, CompiledEngine])

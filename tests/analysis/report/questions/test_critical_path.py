@@ -11,10 +11,9 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
-from testbed.analysis.report.questions import answered
 from testbed.base.errors import OutputError
 
-from ..helpers import answer
+from ..helpers import answer, asked
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 PATH = [
@@ -31,7 +30,7 @@ def with_path(run_dir: Path, edit: Edit, path: list[dict[str, Any]]) -> Path:
 
 
 def test_a_run_without_predictions_is_not_asked(run: Run) -> None:
-    assert "critical-path" not in [question.name for question in answered(run)]
+    assert asked(run, "critical-path") is None
 
 
 def test_stages_are_bars_in_the_rows_of_servers_and_links(run_dir: Path, edit: Edit) -> None:

@@ -11,11 +11,10 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
-from testbed.analysis.report.questions import answered
 from testbed.topologies.build import build
 from testbed.topologies.cloud import places
 
-from ..helpers import answer
+from ..helpers import answer, asked
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 CLOUD = "cloud(racks=2,hosts_per_rack=2)"
@@ -47,12 +46,12 @@ def probed(run_dir: Path, edit: Edit) -> Callable[..., Run]:
 
 
 def test_a_run_in_which_nothing_was_probed_is_not_asked(run: Run) -> None:
-    assert "distances" not in [question.name for question in answered(run)]
+    assert asked(run, "distances") is None
 
 
 def test_rates_of_links_are_between_no_pairs(probed: Callable[..., Run]) -> None:
     run = probed(probe="rates", measured={"h0": [1e8]})
-    assert "distances" not in [question.name for question in answered(run)]
+    assert asked(run, "distances") is None
 
 
 def test_hosts_are_in_the_order_of_groups_and_of_racks(probed: Callable[..., Run]) -> None:

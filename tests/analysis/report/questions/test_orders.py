@@ -12,9 +12,8 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
-from testbed.analysis.report.questions import answered
 
-from ..helpers import answer, in_trial
+from ..helpers import answer, asked, in_trial
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 ORDERS = {"ps-b16": None, "ring-b16": "best", "bml-b16": "worst"}
@@ -56,7 +55,7 @@ def _became(trial: dict[str, Any], gst_s: float, order: Any) -> None:
 
 
 def test_a_run_without_orders_is_not_asked(run: Run) -> None:
-    assert "orders" not in [question.name for question in answered(run)]
+    assert asked(run, "orders") is None
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.analysis.report.question import rounded
-from testbed.analysis.report.questions import answered, pairs
+from testbed.analysis.report.questions import pairs
 
-from ..helpers import answer
+from ..helpers import answer, asked
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 ITERATIONS = 20
@@ -43,7 +43,7 @@ def placed(run_dir: Path, edit: Edit) -> Path:
 
 
 def test_a_run_without_pairs_is_not_asked(run: Run) -> None:
-    assert "pairs" not in [question.name for question in answered(run)]
+    assert asked(run, "pairs") is None
 
 
 def test_measured_is_drawn_beside_predicted(placed: Path) -> None:

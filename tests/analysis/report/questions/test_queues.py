@@ -12,9 +12,9 @@ from testbed.analysis import report
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report.beside import beside
-from testbed.analysis.report.questions import answered, queues
+from testbed.analysis.report.questions import queues
 
-from ..helpers import answer, sharing
+from ..helpers import answer, asked, sharing
 
 RATE_BPS = 200_000_000
 
@@ -38,7 +38,7 @@ def watched(run_dir: Path) -> Path:
 
 
 def test_runs_without_tables_are_not_asked(run: Run) -> None:
-    assert "queues" not in [question.name for question in answered(run)]
+    assert asked(run, "queues") is None
 
 
 def test_trials_furthest_from_their_bounds_are_drawn(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_only_the_worst_of_many_links_are_drawn(watched: Path, monkeypatch: pyte
 def test_links_that_were_not_recorded_are_left_out(watched: Path) -> None:
     for path in (watched / "queues").iterdir():
         table(10**6).assign(link=10**6).to_parquet(path, index=False)
-    assert "queues" not in [question.name for question in answered(load(watched))]
+    assert asked(load(watched), "queues") is None
 
 
 def test_page_and_markdown_have_the_table(watched: Path) -> None:

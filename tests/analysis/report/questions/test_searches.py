@@ -11,10 +11,9 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
-from testbed.analysis.report.questions import answered
 from testbed.base.errors import OutputError
 
-from ..helpers import answer
+from ..helpers import answer, asked
 
 
 def with_found(run_dir: Path, found: dict[str, Any]) -> Path:
@@ -24,9 +23,9 @@ def with_found(run_dir: Path, found: dict[str, Any]) -> Path:
 
 
 def test_a_run_that_searched_for_nothing_is_not_asked(run_dir: Path, run: Run) -> None:
-    assert "search" not in [question.name for question in answered(run)]
+    assert asked(run, "search") is None
     given = load(with_found(run_dir, {"0": {"topology": "star(hosts=3)", "strategy": "data"}}))
-    assert "search" not in [question.name for question in answered(given)]
+    assert asked(given, "search") is None
 
 
 def test_the_best_is_drawn_until_the_last_step(run_dir: Path) -> None:

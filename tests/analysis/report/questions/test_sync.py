@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.report.questions import answered, sync
+from testbed.analysis.report.questions import sync
 
-from ..helpers import answer, judged, only, with_metrics
+from ..helpers import answer, asked, judged, only, with_metrics
 
 
 def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
@@ -74,7 +74,7 @@ def test_of_too_many_iterations_quantiles_are_drawn(run: Run, monkeypatch: pytes
 
 
 def test_gst_against_n_is_drawn_where_a_scheme_ran_with_several(run: Run) -> None:
-    assert "gst-workers" not in [question.name for question in answered(run)]
+    assert asked(run, "gst-workers") is None
     first = next(trial for trial in run.trials if trial.id == "ring-b16")
 
     def with_workers(world: int, gst_s: float, label: str) -> Trial:

@@ -8,9 +8,8 @@ from typing import Any
 
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
-from testbed.analysis.report.questions import answered
 
-from ..helpers import answer
+from ..helpers import answer, asked
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 STEPS = [
@@ -20,7 +19,7 @@ STEPS = [
 
 
 def test_a_run_without_tuned_trials_is_not_asked(run: Run) -> None:
-    assert "tuning" not in [question.name for question in answered(run)]
+    assert asked(run, "tuning") is None
 
 
 def test_plans_are_marked_over_throughput_and_masters_are_by_host(run_dir: Path, edit: Edit) -> None:

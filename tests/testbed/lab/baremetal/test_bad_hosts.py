@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.rehearsal.rehearsal import NETWORK, USER, Rehearsal
-from tests.rehearsal.snapshot import Snapshot
 
+from ...conftest import Called
 from .conftest import make, skip_without_hosts
 
 pytestmark = pytest.mark.lab
@@ -158,11 +158,11 @@ MISTAKES: dict[str, Callable[[dict[str, Variables]], object]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_inventories_that_make_no_sense(rehearsal: Rehearsal, name: str) -> None:
-    inventory = rehearsal.write_inventory(MISTAKES[name])
-    done = rehearsal.testbed("hosts", "prepare", "--inventory", str(inventory))
+def test_inventories_that_make_no_sense(rehearsal: Rehearsal, name: str, testbed: Callable[..., Called]) -> None:
+    """No host is asked."""
+    called = testbed("hosts", "prepare", "--inventory", str(rehearsal.write_inventory(MISTAKES[name])))
     rehearsal.write_inventory()
-    check_golden(name, f"{done.stderr}exit status {done.returncode}\n", rehearsal.folder)
+    check_golden(name, f"{called.err}exit status {called.code}\n", rehearsal.folder)
 
 
 def wrong_nics(hosts: dict[str, Variables]) -> None:
@@ -178,33 +178,26 @@ UNFIT: dict[str, Callable[[dict[str, Variables]], object]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def looks() -> dict[bool, list[Snapshot]]:
-    """What all hosts are like when they are prepared, and when not; looked at once, for they stay so."""
-    return {}
-
-
-@pytest.mark.parametrize("name", UNFIT)
-def test_hosts_on_which_nothing_can_run(
-    rehearsal: Rehearsal, looks: dict[bool, list[Snapshot]], name: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_hosts_on_which_nothing_can_run(rehearsal: Rehearsal, is_prepared: bool, tmp_path: Path) -> None:
+    """Afterwards they are as before."""
     rehearsal.write_inventory()
-    is_prepared = name != "not_prepared"
     make(rehearsal, prepared=is_prepared)
-    if is_prepared not in looks:
-        looks[is_prepared] = [rehearsal.snapshot(host) for host in range(3)]
-    before = looks[is_prepared]
-    inventory = rehearsal.write_inventory(UNFIT[name])
-    with surroundings(rehearsal, 1, name):
-        said = run(rehearsal, inventory, tmp_path)
-    rehearsal.write_inventory()
-    check_golden(name, said, rehearsal.folder, tmp_path)
+    before = [rehearsal.snapshot(host) for host in range(3)]
+    for name, change in UNFIT.items():
+        if is_prepared == (name != "not_prepared"):
+            inventory = rehearsal.write_inventory(change)
+            with surroundings(rehearsal, 1, name):
+                said = run(rehearsal, inventory, tmp_path / name)
+            rehearsal.write_inventory()
+            check_golden(name, said, rehearsal.folder, tmp_path / name)
     for host in range(3):
         assert rehearsal.differs(host, before[host], "__pycache__") == []
 
 
 def run(rehearsal: Rehearsal, inventory: Path, folder: Path) -> str:
     """What is said of an experiment, without the lines of progress, and the exit status."""
+    folder.mkdir()
     (folder / "spec.yaml").write_text(SPEC)
     words = ["run", str(folder / "spec.yaml"), "--out", str(folder / "run")]
     done = rehearsal.testbed(*words, "--inventory", str(inventory))

@@ -41,6 +41,13 @@ OWN = SPEC.replace(
 ).replace("star(hosts=3), scheme: ps", "star(hosts=2), scheme: gloo")
 
 
+def test_hosts_that_are_prepared_play_a_trial(prepared: Rehearsal, tmp_path: Path) -> None:
+    (record,) = run(prepared, tmp_path, SPEC)
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["sums"]["checked_elements"] > record["sums"]["wrong_elements"] == 0
+
+
+@pytest.mark.rehearse
 def test_a_model_and_data_of_ones_own_are_sent_to_hosts_that_can_be_reached(
     prepared: Rehearsal, tmp_path: Path
 ) -> None:
@@ -85,6 +92,7 @@ ENDS = ("baremetal.on_hosts.agent", "baremetal.nics.shaper", "workloads")
 """Words of processes that end by themselves."""
 
 
+@pytest.mark.rehearse
 def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrote_until_told(
     prepared: Rehearsal, tmp_path: Path
 ) -> None:

@@ -1,4 +1,5 @@
-"""Experiments on real SSH hosts, through the playbooks, from prepare to reset, as ``make rehearse`` runs one."""
+"""Experiments on real SSH hosts, through the playbooks, from prepare to reset, and the steps of ``make rehearse``,
+which runs them."""
 
 from __future__ import annotations
 
@@ -68,6 +69,7 @@ SMALLER = {
 ``test_rehearsal.py`` do."""
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_a_smaller_demo_runs(prepared: Rehearsal, root: Path, tmp_path: Path) -> None:
     """``make rehearse`` runs the whole one, on nine hosts."""
@@ -96,6 +98,7 @@ def test_a_smaller_demo_runs(prepared: Rehearsal, root: Path, tmp_path: Path) ->
     assert "by clocks" in (out / "report.html").read_text()
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_hosts_of_an_ordinary_user_with_sudo_are_among_them(rehearsal: Rehearsal) -> None:
     if shutil.which("sudo") is None:
@@ -125,6 +128,7 @@ def measured(rehearsal: Rehearsal, folder: Path) -> tuple[dict[str, Any], float]
     return (record, out) if out < min(0.65, back) and back <= 1 + link_rate.FASTER else None
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_a_link_between_racks_that_is_not_as_asked_is_found(prepared: Rehearsal, tmp_path: Path) -> None:
     for end, rate_bps in {"up0": 60 * MBIT, "down0": 100 * MBIT, "up1": 100 * MBIT, "down1": 100 * MBIT}.items():
@@ -141,6 +145,7 @@ def test_a_link_between_racks_that_is_not_as_asked_is_found(prepared: Rehearsal,
     assert "Links between switches, 4 of 12, are not counted" in (tmp_path / "run/report.html").read_text()
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 def test_hosts_that_are_reset_are_as_before(prepared: Rehearsal, before: list[Snapshot]) -> None:
     assert rehearse.reset(prepared, before) == 0

@@ -50,7 +50,7 @@ def test_any_strategy_trains_as_one_process_does(data: st.DataObject, seed: int)
 @pytest.mark.parametrize(
     ("name", "given_"),
     [
-        ("dlrm_tiny", TABLES_PLACED),
+        pytest.param("dlrm_tiny", TABLES_PLACED, marks=pytest.mark.rehearse),
         ("candle_tiny", {"drug0": [0, 1], "drug1": [0, 1], "cell0": [2], "cell1": [2], "rest": "all"}),
     ],
 )
