@@ -137,7 +137,7 @@ def named(topology: Topology, name: str) -> Target:
     cuts = [(name[:at], name[at + 1 :]) for at, character in enumerate(name) if character == "-"]
     if not cuts:
         node(topology, name)
-    first, second = next((cut for cut in cuts if all(one in topology.index for one in cut)), cuts[0])
+    first, second = next((cut for cut in cuts if all(end in topology.index for end in cut)), cuts[0])
     a, b = node(topology, first), node(topology, second)
     found = tuple(link for link in topology.ports[a] if topology.head(link) == b)
     if not found:

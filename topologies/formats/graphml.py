@@ -108,7 +108,7 @@ def _box(identity: str, data: Mapping[str, Any]) -> Box:
     label = str(data.get("label") or data.get("name") or identity)
     made = marked(label, data, "switch")
     degrees = (data.get("Latitude"), data.get("Longitude"))
-    place = [float(one) for one in degrees if isinstance(one, int | float) and abs(one) <= 360]
+    place = [float(angle) for angle in degrees if isinstance(angle, int | float) and abs(angle) <= 360]
     return made._replace(place=(place[0], place[1])) if len(place) == 2 else made
 
 

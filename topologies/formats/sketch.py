@@ -136,7 +136,7 @@ def assembled(name: str, sketch: Sketch, asked: Options, rate_bps: int, delay_s:
         notes.append(f"added: {counted(len(hung), 'host')}, on {shortened([names[at] for at in hung], NAMED)}")
         added = _names([f"h{i}" for i in range(len(hung))], names)
         cables = [Cable(len(boxes) + i, at, rate_bps, delay_s) for i, at in enumerate(hung)] + cables
-        boxes, names = boxes + [Box(one, "host") for one in added], names + added
+        boxes, names = boxes + [Box(host, "host") for host in added], names + added
         hosts = list(range(len(names) - len(added), len(names)))
     order = [*hosts, *sorted(set(range(len(boxes))) - set(hosts))]
     near = _near(order, cables)
@@ -239,7 +239,7 @@ def _hosts(
 ) -> tuple[list[int], list[int]]:
     """Return the nodes that are hosts, and those on which one is hung; one of the two is empty."""
     if isinstance(asked.hosts, tuple):
-        known = {box.label: i for i, box in reversed([*enumerate(boxes)])} | {one: i for i, one in enumerate(names)}
+        known = {box.label: i for i, box in reversed([*enumerate(boxes)])} | {called: i for i, called in enumerate(names)}
         for wanted in asked.hosts:
             if wanted not in known:
                 raise TopologyError(
