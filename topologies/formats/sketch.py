@@ -239,7 +239,7 @@ def _hosts(
 ) -> tuple[list[int], list[int]]:
     """Return the nodes that are hosts, and those on which one is hung; one of the two is empty."""
     if isinstance(asked.hosts, tuple):
-        known = {box.label: i for i, box in reversed([*enumerate(boxes)])} | {called: i for i, called in enumerate(names)}
+        known = {box.label: i for i, box in reversed([*enumerate(boxes)])} | {text: i for i, text in enumerate(names)}
         for wanted in asked.hosts:
             if wanted not in known:
                 raise TopologyError(
