@@ -91,7 +91,7 @@ class Topology:
     router: Router = field(repr=False, compare=False)
     panels: Panels | None = None
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    """What was left out of the file that it was read from, and what is otherwise than there."""
+    """Notes on the file that it was read from: parts that were left out, and parts that are otherwise than there."""
 
     @property
     def expression(self) -> str:

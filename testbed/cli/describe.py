@@ -83,8 +83,11 @@ def topo(
         print_json({**found, "cost": cost})
         return
     notes = found.get("notes", [])
-    names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found if key != "notes"}
-    rows = [(names[key], _cell(key, value)) for key, value in found.items() if key in names]
+    rows = [
+        (key.removesuffix("_bps").removesuffix("_s").replace("_", " "), _cell(key, value))
+        for key, value in found.items()
+        if key != "notes"
+    ]
     width = max(len(name) for name, _ in rows)
     show(
         *(f"{name.ljust(width)}  {cell}" for name, cell in rows),

@@ -1,7 +1,7 @@
 """Labs of containerlab: ``NAME.clab.yml``. Nodes, kinds, groups and links are read; images and configurations are not.
 
-A node is a host by its kind; all others are switches. What no other tool knows of our nodes stands in their labels, and
-of our links in their ``vars``, which containerlab passes on to templates.
+A node is a host by its kind; all others are switches. Labels have what no other tool knows of our nodes, and ``vars``
+what none knows of our links; containerlab passes those on to templates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from testbed.topologies.model import Node, Topology
 HOSTS = frozenset({"linux", "ext-container", "k8s-kind"})
 """Kinds of nodes that are hosts."""
 OUTSIDE = frozenset({"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"})
-"""What stands in place of a node, or is the type of a link with one end: it leads out of the lab."""
+"""Names in place of a node, and types of a link with one end: such a link leads out of the lab."""
 DEEPEST = 32
 OF_HOSTS, OF_SWITCHES = "linux", "nokia_srlinux"
 """The kinds that are written."""

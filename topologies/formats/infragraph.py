@@ -156,9 +156,9 @@ class _Reader:
         """Devices and components that names, counts and slices have stood for so far."""
 
     def _by_name(self, what: str, given: Sequence[_N]) -> dict[str, _N]:
-        known = {one.name: one for one in given}
+        known = {named.name: named for named in given}
         if len(known) < len(given):
-            twice = next(name for name, count in Counter(one.name for one in given).items() if count > 1)
+            twice = next(name for name, count in Counter(named.name for named in given).items() if count > 1)
             raise TopologyError(
                 f"{self._name}: the {what} {printable(twice[:60])!r} is there twice", fix="give each its own name"
             )
@@ -209,7 +209,7 @@ class _Reader:
         return Sketch([*boxes.values()], cables, [] if self._whole or not inside else [note])
 
     def _refused(self, where: str, what: str, word: str, known: Sequence[str]) -> TopologyError:
-        some = [printable(one[:60]) for one in known[:MOST_COMPARED]]
+        some = [printable(name[:60]) for name in known[:MOST_COMPARED]]
         near = did_you_mean(word[:60], some) or f" (there are {shortened(some, 6)})"
         return TopologyError(
             f"{self._name}: {where} names the {what} {printable(word[:60])!r}, which is not there{near}",

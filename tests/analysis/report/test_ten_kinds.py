@@ -33,7 +33,7 @@ MARKS = (
     *("Neither arm of the ratio is VALID", "Only one of the two arms is VALID"),
 )
 WHOLLY = ("None of this is VALID", "no arm is VALID", "All of this is SIMULATED", "all is SIMULATED")
-"""What a section says at its end if it is so of all of it."""
+"""Sentences at the end of a section if they hold of all of it."""
 SUPERLATIVES = re.compile(
     r"finished first|fastest|longest|farthest|varies most|largest|first in|most stale|took \d|closest|most waited"
 )

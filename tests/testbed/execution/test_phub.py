@@ -67,7 +67,7 @@ REHEARSED = [pytest.param(label, marks=pytest.mark.rehearse) for label in ("PSha
 
 @pytest.fixture(scope="module")
 def trained(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
-    """What became of the arm of a label."""
+    """Run the arm of a label, once."""
 
     @cache
     def ran(label: str) -> Outcome:
