@@ -17,6 +17,7 @@ import pytest
 
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError, SpecError
 from testbed.base.process_names import file_name
+from testbed.lab import homes
 from testbed.lab.base import PIECE_BYTES, SHARED, Lab, LinkChange, LinkSettings
 from testbed.lab.choice import opener
 from testbed.lab.docker.lab import DockerLab
@@ -198,6 +199,14 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
     assert all(0 < one.started_s <= one.ended_s <= time.monotonic() for one in exits)
     assert (tmp_path / "0.log").read_text() == f"blue {tmp_path}\n"
     assert lab.exits() == []
+
+
+def test_a_program_has_a_home_that_it_may_write(real: Lab, tmp_path: Path) -> None:
+    up(real)
+    script = f"echo ${{HOME##*/}}; mkdir ~/.cache/{tmp_path.parent.name} && echo x >~/.cache/{tmp_path.parent.name}/x"
+    real.launch([Launch("h0", 0, "", str(tmp_path / "log"), shell(script, tmp_path, **{homes.VARIABLE: "1"}))])
+    assert [exit.status for exit in ended(real, 1)] == [0], (tmp_path / "log").read_text()
+    assert (tmp_path / "log").read_text().startswith("home-")
 
 
 def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
