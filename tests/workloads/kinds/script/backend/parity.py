@@ -52,6 +52,11 @@ def into(ask, tensors):
     return tensors
 
 
+def present(*names):
+    """Names that this version of PyTorch has: 2.12 has no ``_single`` calls, and only 2.14 has all."""
+    return [name for name in names if hasattr(dist, name)]
+
+
 def collectives(label, group):
     """The same calls in one group."""
     for kind in ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "complex64"):
@@ -70,18 +75,18 @@ def collectives(label, group):
         call(f"{name} reduce MAX", lambda: into(lambda: dist.reduce(x, 1, MAX, **more), x := own(3))[: 3 * (rank == 1)])
         outs = [torch.zeros(4) for _ in range(world)]
         call(f"{name} all_gather", lambda: into(lambda: dist.all_gather(outs, own(4), **more), outs))
-        for gather in ("all_gather_into_tensor", "all_gather_single"):
+        for gather in present("all_gather_into_tensor", "all_gather_single"):
             ask = getattr(dist, gather)
             call(f"{name} {gather}", lambda: into(lambda: ask(x, own(4), **more), x := torch.zeros(4 * world)))
             call(f"{name} {gather} too small", lambda: into(lambda: ask(x, own(4), **more), x := torch.zeros(3)))
-        for scatter in ("reduce_scatter_tensor", "reduce_scatter_single"):
+        for scatter in present("reduce_scatter_tensor", "reduce_scatter_single"):
             ask = getattr(dist, scatter)
             call(f"{name} {scatter}", lambda: into(lambda: ask(x, own(4 * world), **more), x := torch.zeros(4)))
             call(f"{name} {scatter} too small", lambda: into(lambda: ask(x, own(7), **more), x := torch.zeros(2)))
         parts = [own(3) + part for part in range(world)]
         call(f"{name} reduce_scatter", lambda: into(lambda: dist.reduce_scatter(x, parts, **more), x := torch.zeros(3)))
         call(f"{name} gather", lambda: into(lambda: dist.gather(own(4), outs if rank == 0 else None, 0, **more), outs))
-        for gather in sorted({"gather_single", "gather_into_tensor"} & set(dir(dist))):  # of PyTorch 2.14
+        for gather in present("gather_into_tensor", "gather_single"):
             ask, whole = getattr(dist, gather), torch.zeros(4 * world)
             call(f"{name} {gather}", lambda: into(lambda: ask(own(4), whole if rank == 1 else None, 1, **more), whole))
         call(
