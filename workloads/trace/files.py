@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
-from testbed.workloads.trace import chakra, goal, pytorch
+from testbed.workloads.trace import chakra, chakra_json, goal, pytorch
 from testbed.workloads.trace.chakra import MOST_NODES, Read
 from testbed.workloads.trace.graph import Groups
 
@@ -42,6 +42,8 @@ def read(
         raise unreadable(name, error) from None
     if path.suffix == OF_ALL:
         return goal.read(content, name, rank, most_nodes), {}
+    if chakra_json.is_trace(content):
+        return chakra_json.read(content, name, most_nodes), {}
     return pytorch.read(content, name, most_nodes)
 
 

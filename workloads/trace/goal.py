@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
-from testbed.workloads.trace.chakra import LARGEST_BYTES, LARGEST_INT32, LONGEST_NAME, LONGEST_US, MOST_NODES, Read
-from testbed.workloads.trace.graph import Kind, Node
+from testbed.workloads.trace.chakra import LARGEST_BYTES, LARGEST_INT32, LONGEST_NAME, MOST_NODES, Read
+from testbed.workloads.trace.graph import LONGEST_US, Kind, Node
 
 _LABEL = r"[A-Za-z_]\w{0,99}"
 _PINNED = r"(?: cpu (?P<cpu>\d{1,9}))?(?: nic \d{1,9})?"
@@ -66,7 +66,7 @@ def read(content: bytes, name: str, rank: int, most_nodes: int = MOST_NODES) -> 
             inside = None
         elif inside == rank:
             if edge := _EDGE.fullmatch(line):
-                edges.append((number, *edge.group("later", "word", "before")))
+                edges.append((number, edge["later"], edge["word"], edge["before"]))
                 continue
             if len(nodes) == most_nodes:
                 raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="read more with --nodes")

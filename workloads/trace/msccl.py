@@ -28,13 +28,13 @@ class Step(NamedTuple):
 
     Attributes:
         kind: ``s``, ``r``, ``rrc`` or ``nop``.
-        first, count: chunks.
+        first, chunks: the first chunk, and how many.
         after: block and number of the step that must be done before.
     """
 
     kind: str
     first: int
-    count: int
+    chunks: int
     after: tuple[int, int] | None
 
 
@@ -54,9 +54,9 @@ class _Rank:
         for other, number in after:  # steps of a block follow each other, so its last one is enough
             latest[other] = max(number, latest.get(other, -1))
         latest.pop(block, None)
-        *early, last = sorted(latest.items()) or [None]
-        steps += [Step("nop", 0, 0, other) for other in early]
-        steps.append(Step(kind, *chunks, last))
+        waits = sorted(latest.items())
+        steps += [Step("nop", 0, 0, other) for other in waits[:-1]]
+        steps.append(Step(kind, *chunks, waits[-1] if waits else None))
         return block, len(steps) - 1
 
 
@@ -117,7 +117,7 @@ def _text(name: str, chunks: int, ranks: list[_Rank]) -> bytes:
                 block_of, number_of = step.after or (-1, -1)
                 SubElement(
                     made, "step", s=str(at), type=step.kind, srcbuf="i", srcoff=str(step.first), dstbuf="i",
-                    dstoff=str(step.first), cnt=str(step.count), depid=str(block_of), deps=str(number_of),
+                    dstoff=str(step.first), cnt=str(step.chunks), depid=str(block_of), deps=str(number_of),
                     hasdep=str(int((block, at) in awaited)),
                 )  # fmt: skip
     indent(whole_algorithm)
