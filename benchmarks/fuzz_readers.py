@@ -554,7 +554,7 @@ PARAM_TRACE = json.dumps(
 CHAKRA_JSON = b"""{"version": "1.0.0", "attr": [{"name": "rank", "stringVal": "0"}]
 }{"id": "1", "name": "a", "type": "COMP_NODE", "durationMicros": "300"
 }{"id": "2", "type": "COMM_COLL_NODE", "dataDeps": ["1"], "ctrlDeps": ["1"], "attr": [
-{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "uint64Val": "4096"}, 
+{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "uint64Val": "4096"},
 {"name": "is_cpu_op", "boolVal": true}]}"""
 GOAL = b"""num_ranks 2
 rank 0 {
