@@ -542,6 +542,33 @@ HOST_TRACE = json.dumps(
 ).encode()
 
 
+PARAM_TRACE = json.dumps(
+    [
+        {"comms": "init", "pg_id": 1, "global_ranks": [0, 1]},
+        {"comms": "all_reduce", "in_msg_size": 100, "dtype": "float32", "pg_id": 1, "startTime_ns": 5, "req": 1},
+        {"compute": "gemm", "mm_dim": 10},
+        {"comms": "isend", "in_msg_size": 8, "dtype": "half", "dst_rank": 1, "req": [3, True]},
+        {"comms": "wait", "req": [3, True]},
+    ]
+).encode()
+CHAKRA_JSON = b"""{"version": "1.0.0", "attr": [{"name": "rank", "stringVal": "0"}]
+}{"id": "1", "name": "a", "type": "COMP_NODE", "durationMicros": "300"
+}{"id": "2", "type": "COMM_COLL_NODE", "dataDeps": ["1"], "ctrlDeps": ["1"], "attr": [
+{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "uint64Val": "4096"},
+{"name": "is_cpu_op", "boolVal": true}]}"""
+GOAL = b"""num_ranks 2
+rank 0 {
+l1: calc 5000 cpu 1
+l2: send 8192b to 1 tag 7 cpu 0 nic 0
+l3: recv 16b from 1
+l2 requires l1
+l3 irequires l2
+}
+rank 1 {
+}
+"""
+
+
 def _trace() -> bytes:
     """A trace of Chakra's with a node of each kind."""
     file = io.BytesIO()
@@ -609,7 +636,9 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),
         reader(run, "check-ins", "h0.left", left, mutate_json, checked_in),
         reader(run, "traces, Chakra", "x.et", [_trace()], mutate_bytes, _traced),
-        reader(run, "traces, PyTorch", "x.json", [HOST_TRACE], mutate_json, _traced),
+        reader(run, "traces, PyTorch", "x.json", [HOST_TRACE, PARAM_TRACE], mutate_json, _traced),
+        reader(run, "traces, Chakra's JSON", "x.json", [CHAKRA_JSON], mutate_bytes, _traced),
+        reader(run, "traces, GOAL", "x.goal", [GOAL], mutate_bytes, _traced),
         *_networks(run),
         reader(run, "weights", "weights.npy", [weights.getvalue()], mutate_bytes, sums),
         recorded("compare: records", trial, _compared, 0.1),

@@ -20,8 +20,8 @@ from testbed.run_directory import stored
 from testbed.spec import load
 from testbed.spec.grid import BATCH
 from testbed.trial.model import Trial
-from testbed.workloads.trace import chakra, files
-from testbed.workloads.trace.graph import Node, critical_path, order
+from testbed.workloads.trace import chakra, files, goal, msccl
+from testbed.workloads.trace.graph import Kind, Node, critical_path, order
 from testbed.workloads.trace.measured import Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
@@ -29,14 +29,21 @@ NETWORKS = {"star": "Switch"}
 """Topologies that ASTRA-sim's analytical network has, with its names for them."""
 
 
-def show(path: Path, most_nodes: int = chakra.MOST_NODES) -> dict[str, Any]:
-    """Say what the trace of a rank has; times are in microseconds.
+FORMS = ("transfers", "goal", "msccl")
+"""Forms of a scheme's export: Chakra's traces, a GOAL schedule, MSCCL's XML."""
+
+
+def show(path: Path, most_nodes: int = chakra.MOST_NODES, rank: int | None = None) -> dict[str, Any]:
+    """Say what the trace of a rank has; times are in microseconds. ``rank`` chooses among those of a file of all.
 
     Raises:
         SpecError: it is absent, or no trace that can be played.
+        UsageError: a rank is chosen, and the file has only one.
         MissingToolError: protobuf is not installed.
     """
-    read, groups = files.read(path, foreign.opened, most_nodes)
+    if rank is not None and path.suffix != files.OF_ALL:
+        raise UsageError(f"{path} is of one rank", fix=f"leave --rank out, or name a file that ends in {files.OF_ALL}")
+    read, groups = files.read(path, foreign.opened, most_nodes, rank=rank or 0)
     nodes = order(read.nodes, str(path))
     whole_us, critical = critical_path(nodes)
     counts: Counter[str] = Counter()
@@ -61,40 +68,67 @@ def show(path: Path, most_nodes: int = chakra.MOST_NODES) -> dict[str, Any]:
 
 
 def export(
-    spec: Path, arm: str, out: Path, overrides: Sequence[str] = (), points: Sequence[str] = ()
+    spec: Path,
+    arm: str,
+    out: Path,
+    overrides: Sequence[str] = (),
+    points: Sequence[str] = (),
+    form: str = FORMS[0],
 ) -> dict[str, Any]:
-    """Write one synchronisation of an arm as a trace, a file for each node that takes part, with the files by which
-    ASTRA-sim takes it as its own collective. Of several points it is the first of those that ``points`` leaves.
+    """Write one synchronisation of an arm in a form of :data:`FORMS`. Transfers are a file for each node that takes
+    part, with the files by which ASTRA-sim takes them as its own collective; the other forms are one file. Of several
+    points it is the first of those that ``points`` leaves.
 
     Raises:
         SpecError: the experiment cannot be, or the arm's transfers are not known beforehand.
-        UsageError: there is no such arm.
+        UsageError: there is no such arm or form.
         OutputError: a file cannot be written.
         MissingToolError: protobuf is not installed.
     """
+    if form not in FORMS:
+        raise UsageError(f"there is no form {form!r:.60}", fix=nearest(form, FORMS))
     source = settled(load(spec, overrides))
     trials = Planned(source, only=Wanted(arms=[arm], points=points).of(source)).trials
     if len({trial.id for trial in trials}) > 1 and len({trial.job.gradient_bytes for trial in trials}) > 1:
         raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --point NAME=VALUE")
     trial = trials[0]
-    names, ranks = transfers(trial.job.plan, trial.job.gradient.floats)
-    stem, written = trial.id, _written(out, trial, names, ranks)
-    own = {"all-reduce-implementation-custom": [stem], "collective-optimization": "localBWAware"}
-    write_json(out / f"{stem}.system.json", own)
-    write_json(out / f"{stem}.groups.json", {"0": list(ranks)})
-    written += [str(out / f"{stem}.{what}.json") for what in ("system", "groups")]
-    text = trial.network.topology_text
-    network = NETWORKS.get(text.partition("(")[0], "") if len(ranks) == len(trial.job.plan.workers) else ""
-    left_out = "" if network else f"ASTRA-sim's analytical network has no {text} with these ranks: none is written"
-    if not left_out:
-        rate = f"{trial.network.slowest_bps / 8e9:.9g}"
-        described = f"topology: [ {network} ]\nnpus_count: [ {len(ranks)} ]\nbandwidth: [ {rate} ]  # GB/s\n"
-        with whole_file(out / f"{stem}.network.yml") as file:
-            file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
-        written.append(str(out / f"{stem}.network.yml"))
-    sends = sum(node.kind.name == "COMM_SEND" for nodes in ranks.values() for node in nodes)
+    plan, floats = trial.job.plan, trial.job.gradient.floats
+    names, ranks = transfers(plan, floats)
+    left_out = ""
+    if form == "transfers":
+        written = _written(out, trial, names, ranks)
+        more, left_out = _for_astra_sim(out, trial, len(ranks))
+        written += more
+    else:
+        _make(out)
+        path = out / f"{trial.id}.{'xml' if form == 'msccl' else 'goal'}"
+        algorithm = msccl.algorithm(plan, floats) if form == "msccl" else b""
+        with whole_file(path) as file:
+            file.write(algorithm)
+            if form == "goal":
+                goal.write(file, ranks, {**_about(trial), **{f"rank {rank}": name for rank, name in enumerate(names)}})
+        written = [str(path)]
+    sends = sum(node.kind == Kind.COMM_SEND for nodes in ranks.values() for node in nodes)
     told = {"files": written, "left_out": left_out, "point": _point(trials)}
     return {"trial": trial.id, "ranks": len(ranks), "sends": sends, **told}
+
+
+def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]:
+    """Write the files by which ASTRA-sim takes transfers as its own collective; return their names, and what it is not
+    told."""
+    own = {"all-reduce-implementation-custom": [trial.id], "collective-optimization": "localBWAware"}
+    write_json(out / f"{trial.id}.system.json", own)
+    write_json(out / f"{trial.id}.groups.json", {"0": list(range(ranks))})
+    written = [str(out / f"{trial.id}.{what}.json") for what in ("system", "groups")]
+    text = trial.network.topology_text
+    network = NETWORKS.get(text.partition("(")[0], "") if ranks == len(trial.job.plan.workers) else ""
+    if not network:
+        return written, f"ASTRA-sim's analytical network has no {text} with these ranks: none is written"
+    rate = f"{trial.network.slowest_bps / 8e9:.9g}"
+    described = f"topology: [ {network} ]\nnpus_count: [ {ranks} ]\nbandwidth: [ {rate} ]  # GB/s\n"
+    with whole_file(out / f"{trial.id}.network.yml") as file:
+        file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
+    return [*written, str(out / f"{trial.id}.network.yml")], ""
 
 
 def _point(trials: Sequence[Trial]) -> str:
@@ -153,15 +187,22 @@ def _written(out: Path, trial: Trial, names: Sequence[str], ranks: Mapping[int, 
     Raises:
         OutputError: one cannot be written.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out} cannot be made: {error.strerror}", fix="name another folder") from None
-    about = {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme, "units": "us, bytes"}
-    written = []
+    _make(out)
+    about, written = _about(trial) | {"units": "us, bytes"}, []
     for rank, nodes in ranks.items():
         path = out / f"{trial.id}.{rank}.et"
         with whole_file(path) as file:
             chakra.write(file, rank, nodes, {**about, "rank": str(rank), "node": names[rank]})
         written.append(str(path))
     return written
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out} cannot be made: {error.strerror}", fix="name another folder") from None
+
+
+def _about(trial: Trial) -> dict[str, str]:
+    return {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme}

@@ -40,17 +40,18 @@ def timeline(
 @app.command()
 def show(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The trace of one rank: NAME.et of Chakra, or PyTorch's JSON.")
+        Path, typer.Argument(metavar="FILE", help="A trace: NAME.et of Chakra, JSON of PyTorch or PARAM, NAME.goal.")
     ],
     nodes: Annotated[
         int, typer.Option("--nodes", metavar="N", min=1, help="Read at most this many nodes.")
     ] = 2_000_000,
+    rank: Annotated[int | None, typer.Option("--rank", metavar="N", min=0, help="Of NAME.goal: this rank; 0.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what an execution trace has: nodes by type, bytes, groups, its critical path, and what is odd."""
     from testbed.api.traces import show as read
 
-    found = read(file, nodes)
+    found = read(file, nodes, rank)
     if as_json:
         print_json(found)
         return
@@ -84,19 +85,23 @@ def export(
         typer.Option("--point", metavar="NAME=VALUE", help="With --arm: where a swept field or batch is that."),
     ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
+    form: Annotated[
+        str, typer.Option("--form", metavar="FORM", help="With --arm: transfers (Chakra), goal, or msccl (XML).")
+    ] = "transfers",
     as_json: AsJson = False,
 ) -> None:
-    """Write Chakra's traces, a file for each rank: of a trial that ran, or of a scheme.
+    """Write a trial that ran, or a scheme, as traces for other tools.
 
-    --trial writes what happened: for each iteration what a rank computed, and a collective. --arm writes one
-    synchronisation of its scheme, as sends and receives, with a system and a groups file for ASTRA-sim. On a star its
-    network file is written, too. Of a sweep it is the first point, and the output says which.
+    --trial writes what happened, as Chakra's traces: for each iteration what a rank computed, and a collective. --arm
+    writes one synchronisation of its scheme. Its transfers are Chakra's traces, a file for each rank, with a system and
+    a groups file for ASTRA-sim, and on a star its network file. A GOAL schedule (LogGOPSim, ATLAHS) and MSCCL's XML are
+    one file. Of a sweep it is the first point, and the output says which.
     """
     from testbed.api.traces import export as write
     from testbed.api.traces import export_measured
     from testbed.base.errors import UsageError
 
-    for option, given in (("--set", overrides), ("--point", points)):
+    for option, given in (("--set", overrides), ("--point", points), ("--form", form != "transfers")):
         if trial is not None and given:
             raise UsageError(f"{option} is of a spec, and a trial ran as it was", fix=f"leave {option} out")
     if trial is None and iteration is not None:
@@ -104,13 +109,13 @@ def export(
     if trial is not None and arm is None:
         found = export_measured(source, trial, out, iteration)
     elif arm is not None and trial is None:
-        found = write(source, arm, out, overrides or (), points or ())
+        found = write(source, arm, out, overrides or (), points or (), form)
     else:
         raise UsageError("trace export writes an arm of a spec or a trial of a run", fix="give either --arm or --trial")
     if as_json:
         print_json(found)
         return
     for path in found["files"]:
-        wrote("trace" if path.endswith(".et") else "for ASTRA-sim", path)
+        wrote("trace" if path.endswith((".et", ".goal", ".xml")) else "for ASTRA-sim", path)
     for told in filter(None, (found["left_out"], found["point"])):
         print_lines(told)

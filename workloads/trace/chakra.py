@@ -168,7 +168,12 @@ def read(file: BinaryIO, name: str, most_nodes: int = MOST_NODES) -> Read:
             raise SpecError(
                 f"{name}: has more than {most_nodes:,} nodes", fix="cut an iteration out, or read more with --nodes"
             )
-        nodes.append(_node(record, name, odd))
+        values = {attribute.name: attribute for attribute in record.attr}
+        fields = {
+            key: (field, getattr(one, field)) for key, one in values.items() if (field := one.WhichOneof("value"))
+        }
+        waits = Waits(tuple(record.data_deps), tuple(record.ctrl_deps))
+        nodes.append(node(Named(record.id, record.name, record.type), waits, record.duration_micros, fields, name, odd))
     if told is None:
         raise SpecError(f"{name}: is no Chakra trace: it is empty", fix="copy the file again")
     about = {one.name: printable(str(_value(one))) for one in told.attr}
@@ -180,32 +185,57 @@ def _value(attribute: Any) -> Any:
     return None if field is None else getattr(attribute, field)
 
 
-def _node(record: Any, name: str, odd: Counter[str]) -> Node:
-    """Make a node of a record, and count what is odd about it."""
-    where = f"{name}: node {record.id}"
+class Named(NamedTuple):
+    """A node's id, name, and the number of its type."""
+
+    id: int
+    name: str
+    type: int
+
+
+class Waits(NamedTuple):
+    """Ids of the nodes that a node waits for: those whose results it needs, and others."""
+
+    after: tuple[int, ...]
+    control: tuple[int, ...]
+
+
+def node(
+    named: Named,
+    waits: Waits,
+    duration_us: int,
+    attributes: Mapping[str, tuple[str, Any]],
+    file: str,
+    odd: Counter[str],
+) -> Node:
+    """Make a node of a record, and count what is odd about it.
+
+    Args:
+        attributes: the field of the value and the value, by the attribute's name.
+        file: names the file in errors.
+
+    Raises:
+        SpecError: it cannot be played.
+    """
+    where = f"{file}: node {named.id}"
     try:
-        kind = Kind(record.type)
+        kind = Kind(named.type)
     except ValueError:
-        raise SpecError(f"{where} has the type {record.type}", fix=_one_of(Kind)) from None
-    values: dict[str, Any] = {}
-    for attribute in record.attr:
-        field = attribute.WhichOneof("value")
-        if field is not None:
-            values[attribute.name] = getattr(attribute, field)
-            if TYPES.get(attribute.name, field) != field:
-                odd[f"{attribute.name} is {field[:-4]}, and readers look for {TYPES[attribute.name][:-4]}"] += 1
-    if record.duration_micros > LONGEST_US:
-        raise SpecError(
-            f"{where} takes {record.duration_micros:,} us, and a day is the most", fix="correct duration_micros"
-        )
+        raise SpecError(f"{where} has the type {named.type}", fix=_one_of(Kind)) from None
+    values = {key: value for key, (_, value) in attributes.items()}
+    for key, (field, _) in attributes.items():
+        if TYPES.get(key, field) != field:
+            odd[f"{key} is {field[:-4]}, and readers look for {TYPES[key][:-4]}"] += 1
+    if duration_us > LONGEST_US:
+        raise SpecError(f"{where} takes {duration_us:,} us, and a day is the most", fix="correct duration_micros")
     numbers = {key: _number(values, key, where) for key in TYPES if key not in ("is_cpu_op", "pg_name", "tensor_size")}
     made = Node(
-        id=record.id,
-        name=printable(record.name[:LONGEST_NAME]),
+        id=named.id,
+        name=printable(named.name[:LONGEST_NAME]),
         kind=kind,
-        after=tuple(record.data_deps),
-        control=tuple(record.ctrl_deps),
-        duration_us=record.duration_micros,
+        after=waits.after,
+        control=waits.control,
+        duration_us=duration_us,
         group=printable(str(values.get("pg_name", ""))[:LONGEST_NAME]),
         priority=numbers["comm_priority"] or 0,
         stream=(bool(values.get("is_cpu_op", True)), _number(values, "stream", where) or 0),

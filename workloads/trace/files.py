@@ -9,19 +9,24 @@ from typing import BinaryIO
 
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
-from testbed.workloads.trace import chakra, pytorch
+from testbed.workloads.trace import chakra, chakra_json, goal, pytorch
 from testbed.workloads.trace.chakra import MOST_NODES, Read
 from testbed.workloads.trace.graph import Groups
 
-MOST_JSON_BYTES = 256 << 20
-"""The most bytes of a trace that is JSON."""
+MOST_TEXT_BYTES = 256 << 20
+"""The most bytes of a trace that is text."""
+OF_ALL = ".goal"
+"""The end of the name of a file that has all ranks."""
 MOST_GROUPS_BYTES = 16 << 20
 Opened = Callable[[Path], AbstractContextManager[BinaryIO]]
 """Opens a file to be read."""
 
 
-def read(path: Path, opened: Opened, most_nodes: int = MOST_NODES, name: str = "") -> tuple[Read, Groups]:
-    """Read the trace of one rank, and the groups that it tells of; ``name`` names it in errors.
+def read(
+    path: Path, opened: Opened, most_nodes: int = MOST_NODES, name: str = "", rank: int = 0
+) -> tuple[Read, Groups]:
+    """Read the trace of one rank, and the groups that it tells of; ``name`` names it in errors. A file of all ranks is
+    read for its ``rank``.
 
     Raises:
         SpecError: it is absent, or no trace that can be played.
@@ -30,11 +35,15 @@ def read(path: Path, opened: Opened, most_nodes: int = MOST_NODES, name: str = "
     name = name or str(path)
     try:
         with opened(path) as file:
-            if path.suffix != ".json":
+            if path.suffix not in (".json", OF_ALL):
                 return chakra.read(file, name, most_nodes), {}
-            content = _bounded(file, MOST_JSON_BYTES, name)
+            content = _bounded(file, MOST_TEXT_BYTES, name)
     except (OSError, ValueError) as error:
         raise unreadable(name, error) from None
+    if path.suffix == OF_ALL:
+        return goal.read(content, name, rank, most_nodes), {}
+    if chakra_json.is_trace(content):
+        return chakra_json.read(content, name, most_nodes), {}
     return pytorch.read(content, name, most_nodes)
 
 

@@ -336,7 +336,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
-    read, groups = files.read(Path(files.of_rank(asked.file, asked.first + rank)), _open)
+    own_rank = asked.first + rank
+    read, groups = files.read(Path(files.of_rank(asked.file, own_rank)), _open, rank=own_rank)
     if asked.groups:
         groups = files.read_groups(Path(asked.groups), _open)
     own = [node._replace(peer=node.peer - asked.first) if node.peer >= 0 else node for node in read.nodes]

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
+from testbed.workloads.trace import param
 from testbed.workloads.trace.chakra import LARGEST_BYTES, LONGEST_NAME, MOST_NODES, Read
 from testbed.workloads.trace.graph import Collective, Groups, Kind, Node
+from testbed.workloads.trace.param import ELEMENT_BYTES, NAMES, NO_TIME
 
 MOST_VALUES = 1 << 22
 """The most values of a trace: 800 MB of memory, some 50,000 nodes."""
@@ -48,35 +50,6 @@ OPERATORS = {
     "c10d::alltoall_base_": _Operator(Collective.ALL_TO_ALL, given=1),
     "c10d::barrier": _Operator(Collective.BARRIER),
 }
-NAMES = {
-    "allreduce": Collective.ALL_REDUCE,
-    "all_reduce": Collective.ALL_REDUCE,
-    "reduce": Collective.REDUCE,
-    "broadcast": Collective.BROADCAST,
-    "allgather": Collective.ALL_GATHER,
-    "all_gather": Collective.ALL_GATHER,
-    "_allgather_base": Collective.ALL_GATHER,
-    "all_gather_base": Collective.ALL_GATHER,
-    "reduce_scatter": Collective.REDUCE_SCATTER,
-    "_reduce_scatter_base": Collective.REDUCE_SCATTER,
-    "reduce_scatter_base": Collective.REDUCE_SCATTER,
-    "all_to_all": Collective.ALL_TO_ALL,
-    "all_to_allv": Collective.ALL_TO_ALL,
-    "barrier": Collective.BARRIER,
-}
-"""Collectives, by the names that ``record_param_comms`` and PARAM have for them."""
-ELEMENT_BYTES = {
-    "double": 8,
-    "long": 8,
-    "int": 4,
-    "float": 4,
-    "half": 2,
-    "bfloat16": 2,
-    "byte": 1,
-    "char": 1,
-    "bool": 1,
-}
-ELEMENT_BYTES |= {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "int8": 1, "uint8": 1}
 IGNORED = ("c10d::monitored_barrier_",)
 
 
@@ -90,12 +63,16 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
         value = parse_json(content, most_values=MOST_VALUES)
     except ValueError as error:
         raise SpecError(f"{name}: is no trace: not JSON that is read ({error!s:.200})", fix=_FIX) from None
-    records = value.get("nodes") if isinstance(value, dict) else None
+    records = value.get("nodes") if isinstance(value, dict) else value
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise SpecError(f"{name}: is no trace: it has no list of nodes", fix=_FIX)
     if len(records) > most_nodes:
         raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="cut an iteration out, or give --nodes")
     odd: Counter[str] = Counter()
+    about = {"nodes": str(len(records))}
+    if param.is_trace(records):
+        listed, told = param.read(records, name, odd)
+        return Read("", about, listed, odd), told
     groups: dict[str, tuple[int, ...]] = {}
     found: list[Node] = []
     within: set[int] = set()  # operators that report again what another one has
@@ -116,8 +93,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
     if len(groups) > 1 and any(node.name in OPERATORS for node in found):
         odd["collectives whose group the trace does not tell, taken to be of all ranks"] += len(found)
     chained = [node._replace(control=(before.id,)) for before, node in pairwise(found)]
-    about = {"nodes": str(len(records))}
-    version = printable(str(value.get("schema", "")))[:LONGEST_NAME]
+    version = printable(str(value.get("schema", "")))[:LONGEST_NAME] if isinstance(value, dict) else ""
     return Read(version, about, [*found[:1], *chained], odd), groups
 
 
@@ -128,7 +104,7 @@ def _some(records: Sequence[Mapping[str, Any]], odd: Counter[str]) -> Iterator[M
         if isinstance(label, str) and (label.startswith("c10d::") or label in (GROUPS, "record_param_comms")):
             yield record
         else:
-            odd["operators that compute, without a time"] += 1
+            odd[NO_TIME] += 1
 
 
 def _id(record: Mapping[str, Any], name: str) -> int:

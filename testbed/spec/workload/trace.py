@@ -31,9 +31,10 @@ def _below(value: str) -> str:
 
 
 def _of_each_rank(value: str) -> str:
-    if value.count("%d") != 1 or value.count("%") != 1:
+    if value.count("%d") != (not value.endswith(files.OF_ALL)) or value.count("%") != value.count("%d"):
         raise refuse(
-            f"{value!r:.200} names no file for each rank", "write %d in place of the rank, such as traces/x.%d.et"
+            f"{value!r:.200} names no file for each rank",
+            "write %d in place of the rank, as in traces/x.%d.et; a file of all ranks ends in .goal",
         )
     if re.search(r"[*?\[]", value):
         raise refuse(f"{value!r:.200} has one of the characters * ? [", "rename the files")
@@ -71,7 +72,8 @@ class ExecutionTrace(Workload):
         Field(examples=["traces/dlrm.%d.et"])
     )
     """The file of each rank, with ``%d`` in place of its number, below the spec's directory: one of Chakra's, or, if
-    its name ends in ``.json``, a host trace of PyTorch's ``ExecutionTraceObserver``."""
+    its name ends in ``.json``, a host trace of PyTorch's ``ExecutionTraceObserver`` or a list of PARAM's. A GOAL
+    schedule, whose name ends in ``.goal``, is one file of all ranks."""
     groups: Annotated[str, Field(strict=True, max_length=500), AfterValidator(_below)] | None = Field(
         None, examples=["traces/groups.json"]
     )
@@ -121,9 +123,9 @@ class ExecutionTrace(Workload):
                     f"ranks {self.ranks} are {last - self.first + 1}, and hosts are {world}",
                     fix="name as many ranks as hosts",
                 )
-        elif (folder / files.of_rank(self.file, world)).exists():
+        elif (other := files.of_rank(self.file, world)) != self.file and (folder / other).exists():
             raise SpecError(
-                f"there is {files.of_rank(self.file, world)}, and hosts are {world}",
+                f"there is {other}, and hosts are {world}",
                 fix=f"take as many hosts as the trace has ranks, or write ranks: 0..{world - 1}",
             )
         _checked(folder, self.file, self.groups, self.first, world)
@@ -152,7 +154,7 @@ def _checked(folder: Path, pattern: str, groups: str | None, first: int, world: 
     told: dict[str, tuple[int, ...]] = {}
     for rank in range(first, first + world):
         name = files.of_rank(pattern, rank)
-        read, own = files.read(folder / name, foreign.opened, name=name)
+        read, own = files.read(folder / name, foreign.opened, name=name, rank=rank)
         ranks[rank], told = read.nodes, {**told, **own}
     if groups:
         told = dict(files.read_groups(folder / groups, foreign.opened, groups))

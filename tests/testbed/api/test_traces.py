@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api.traces import export
+from testbed.api.traces import export, show
+from testbed.base.errors import UsageError
 
 SPEC = """
 name: swept
@@ -39,3 +40,20 @@ def test_of_a_sweep_it_says_which_point_is_written(tmp_path: Path, points: list[
     found = export(spec, "ring", tmp_path / "out", points=points)
     assert (found["trial"], found["point"]) == (written, told)
     assert (tmp_path / "out" / f"{written}.0.et").exists()
+
+
+@pytest.mark.parametrize(("form", "written"), [("goal", "num_ranks 3"), ("msccl", 'ngpus="3"')])
+def test_other_forms_are_one_file(tmp_path: Path, form: str, written: str) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC)
+    told = export(spec, "ring", tmp_path / "out", points=["rate=100 Mbit/s", "batch=4"], form=form)
+    (path,) = map(Path, told["files"])
+    assert (told["ranks"], told["sends"], list((tmp_path / "out").iterdir())) == (3, 12, [path])
+    assert written in path.read_text()
+
+
+def test_a_rank_is_chosen_among_those_of_one_file(tmp_path: Path) -> None:
+    (path := tmp_path / "x.goal").write_text("num_ranks 2\nrank 0 {\n}\nrank 1 {\ncalc 2000\n}\n")
+    assert [show(path, rank=rank)["computes_us"] for rank in (None, 0, 1)] == [0, 0, 2]
+    with pytest.raises(UsageError, match=r"x\.et is of one rank"):
+        show(tmp_path / "x.et", rank=1)
