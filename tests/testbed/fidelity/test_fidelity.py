@@ -332,6 +332,15 @@ def test_the_host_that_lost_the_largest_share_decides() -> None:
     assert retransmissions.judge({"h0": retransmissions.Segments(90, 10)}, asked=True).ok
 
 
+def test_the_process_that_watched_a_host_for_longest_counts() -> None:
+    """A box's manager gives access, and counts few of the segments that its host's cores count."""
+    sent = {"h0": (9_000, 1), "h1.core0": (50_000, 2), "h1.core1": (49_000, 3), "h1.manager": (99, 1)}
+    lines = [{"name": name, "sent_segments": out, "resent_segments": again} for name, (out, again) in sent.items()]
+    found = retransmissions.of_hosts(lines, {"h0": 0, "h1.core0": 1, "h1.core1": 1, "h1.manager": 1})
+    assert found == {"h0": retransmissions.Segments(9_000, 1), "h1.core0": retransmissions.Segments(50_000, 2)}
+    assert len(retransmissions.of_hosts(lines, {})) == 4, "of processes whose host nobody knows, each counts"
+
+
 def test_what_had_arrived_was_not_lost_and_counts_only_if_it_is_much() -> None:
     some = {"h0": retransmissions.Segments(99_500, 500, 400), "h1": retransmissions.Segments(1000, 0)}
     check = retransmissions.judge(some)
