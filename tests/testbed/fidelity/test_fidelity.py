@@ -321,6 +321,12 @@ def test_the_latest_timers_decide() -> None:
     assert timers.judge({"h0": None}).value is None
 
 
+def test_sleeps_of_a_process_that_was_watched_for_a_moment_do_not_count() -> None:
+    watched_s = {"h0": 20.0, "h1.core0": 2.0, "h1.manager": 0.02, "of others": None}
+    lines = [{"name": name, "late_s": 0.001, "watched_s": seconds} for name, seconds in watched_s.items()]
+    assert timers.lateness(lines, 20.0) == {"h0": 0.001, "h1.core0": 0.001, "of others": 0.001}
+
+
 def test_the_host_that_lost_the_largest_share_decides() -> None:
     sent = {"h0": (9_000, 0), "h1": (990, 10), "h2": (0, 0), "h3": (985, 15, 9)}
     segments = {name: retransmissions.Segments(*counts) for name, counts in sent.items()}
