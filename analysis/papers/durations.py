@@ -57,7 +57,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "topoopt/figure19.yaml": (42.0, 1357.3),
     "topoopt/figure16.yaml": (36.7, 730.4),
     "phub/figure6_2.yaml": (52.3, 251.5),
-    "phub/figure6_2_vgg19.yaml": (65.9, 319.5),
+    "phub/figure6_2_vgg19.yaml": (125.4, 616.8),
     "phub/figure6_5.yaml": (22.0, 99.9),
     "phub/affinity.yaml": (65.0, 315.2),
     "phub/aggregation.yaml": (161.9, 799.7),
