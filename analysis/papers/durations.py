@@ -56,7 +56,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "topoopt/look_ahead.yaml": (79.5, 410.6),
     "topoopt/figure19.yaml": (42.0, 1357.3),
     "topoopt/figure16.yaml": (36.7, 730.4),
-    "phub/figure6_2.yaml": (52.3, 251.5),
+    "phub/figure6_2.yaml": (96.2, 471.0),
     "phub/figure6_2_vgg19.yaml": (125.4, 616.8),
     "phub/figure6_5.yaml": (22.0, 99.9),
     "phub/affinity.yaml": (65.0, 315.2),
