@@ -190,6 +190,8 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
             _meet(job, progress, session)
             notes.meter = notes.meter or Meter()  # before the thread of the vitals, whose waits are not ours
             notes.meter.halted_s = vitals.halted_s
+            if part is None:  # others still measure their links, which says nothing of the training
+                session.barrier(job.timeout_s)
             with _collector_off(), vitals:
                 if part is None:
                     _serve(job, session, notes)
@@ -208,7 +210,6 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
 
 def _serve(job: WorkerJob, session: Session, notes: Notes) -> None:
     """Serve the iterations on a node that has no gradient of its own."""
-    session.barrier(job.timeout_s)
     for done in session.serve(len(job.buckets), notes.completed, job.training.iterations, job.silence_s):
         notes.completed = done
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from testbed.base.check import About, Check, not_watched
 from testbed.fidelity import drops
@@ -54,7 +54,16 @@ def checks(seen: Seen) -> Iterator[Check]:
     links = seen.trial.spec.links
     asked = links.loss > 0 or links.reorder > 0 or bool(DISTURBING & seen.happened) or drops.asked(seen)
     if seen.done or seen.samples is None:
-        yield judge({line["name"]: _segments(line) for line in counted}, asked)
+        yield judge(of_hosts(counted, seen.job.processes), asked)
+
+
+def of_hosts(counted: Iterable[Mapping[str, Any]], node_of: Mapping[str, int]) -> dict[str, Segments]:
+    """Return the segments of each host, by the name of the process there that counted for longest. All processes of a
+    host count the same segments, and of a few that one saw in a moment, a single lost one is a large share."""
+    longest: dict[int | str, Mapping[str, Any]] = {}
+    for line in sorted(counted, key=lambda line: line["sent_segments"]):
+        longest[node_of.get(line["name"], line["name"])] = line
+    return {line["name"]: _segments(line) for line in longest.values()}
 
 
 def _segments(line: Mapping[str, int | None]) -> Segments:

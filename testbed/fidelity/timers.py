@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -45,6 +45,9 @@ LATE_S = 0.002
 """Most by which the median of a process's sleeps overruns while it trains. It was 0.09 to 0.14 ms in trials whose cores
 were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores, 30 ms with a
 timer slack of 30 ms; the largest was 4 to 32 ms in any of them."""
+WATCHED = 0.1
+"""Least share of the job for which a process must have been watched, so that the median of its sleeps says something. A
+box's manager that only gives access is watched for a moment, in which it sleeps once."""
 STALLED = 0.03
 """Most of the time that a number covers for which a process stood still: what a certified number may be too long."""
 HALTED = 0.05
@@ -54,7 +57,7 @@ for 29 ms in every 70 ms."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    yield judge({line["name"]: line["late_s"] for line in seen.done})
+    yield judge(lateness(seen.done, seen.window[1] - seen.window[0]))
     outside = Outside.of(seen)
     yield _stalls(seen, outside)
     if seen.samples is not None:
@@ -95,6 +98,16 @@ def _halts(seen: Seen, outside: Outside) -> Check:
     found = stalls_of_synchronisation(rows, _of_others(told, seen)) if not rows.empty else halts(others)
     seen_outside = halts(others)
     return seen_outside if not seen_outside.ok and found.ok else found
+
+
+def lateness(done: Iterable[Mapping[str, Any]], window_s: float) -> dict[str, float | None]:
+    """Return the median lateness (s) by name, of processes that were watched for :data:`WATCHED` of the job, or of
+    which nobody knows for how long."""
+    return {
+        line["name"]: line["late_s"]
+        for line in done
+        if line.get("watched_s") is None or line["watched_s"] >= WATCHED * window_s
+    }
 
 
 def judge(late_s: Mapping[str, float | None]) -> Check:

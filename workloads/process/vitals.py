@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from testbed.base.repeating import Repeating
@@ -70,58 +71,45 @@ class _Stops(NamedTuple):
     due_s: float
 
 
-class Vitals:
-    """Watch over this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs
-    nothing."""
+class _Sleeper:
+    """Thread that samples timers, one for all parts of a process, while one of them is watched. A process that eight
+    jobs share has eight parts, and each sleep takes processor time.
 
-    def __init__(self, watched: bool = True, snmp: Path = SNMP, netstat: Path = NETSTAT) -> None:
-        self._watched, self._snmp, self._netstat = watched, snmp, netstat
-        self.entered = False
-        self._late_s: list[float] = []
+    Attributes:
+        late_s: overrun (s) of each sleep so far.
+    """
+
+    def __init__(self) -> None:
+        self.late_s: list[float] = []
         self._stops = _Stops(0.0, 0.0, math.inf)
-        self._thread = Repeating("vitals", self._sample())
+        self._watching, self._lock = 0, Lock()
 
-    def __enter__(self) -> Vitals:
-        self.entered = True
-        self._began_s, self._entered_s = time.process_time(), time.monotonic()
-        if self._watched:
-            self._began_segments = self._segments()
-            self._thread.start()
-        return self
+    def begin(self) -> None:
+        with self._lock:
+            if not self._watching:
+                self._thread = Repeating("vitals", self._sample())
+                self._thread.start()
+            self._watching += 1
 
-    def __exit__(self, *_: object) -> None:
-        if self._watched:
-            self._thread.close()
-            self._stops = self._stops._replace(due_s=math.inf)
+    def end(self) -> None:
+        with self._lock:
+            self._watching -= 1
+            if not self._watching:
+                self._thread.close()
+                self._stops = self._stops._replace(due_s=math.inf)
 
-    def report(self) -> Report:
-        """Report until now."""
-        cpu_s = time.process_time() - self._began_s
-        if not self._watched:
-            return Report(cpu_s, *[None] * 6)
-        sent, resent, in_vain = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
-        late_s = statistics.median(self._late_s) if self._late_s else None
+    def stood_s(self) -> tuple[float, float]:
+        """Return for how long (s) this process has stood still so far, as :class:`Report` has it, ``stalled_s`` and
+        ``halted_s``, with a long stop that still lasts. Of a brief one that lasts, it is not known yet whether it is a
+        wait for a core."""
         stops = self._stops
-        stalled_s = stops.stalled_s + _above(STALL_S, time.monotonic() - stops.due_s)
-        watched_s = time.monotonic() - self._entered_s
-        return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent, in_vain, watched_s)
-
-    def halted_s(self) -> float | None:
-        """Return for how long (s) this process has stood still so far, with brief stops, and a long one that still
-        lasts."""
-        if not self._watched:
-            return None
-        # Of a brief stop that still lasts, it is not known yet whether it is a wait for a core.
-        stops = self._stops
-        return stops.halted_s + _above(STALL_S, time.monotonic() - stops.due_s)
-
-    def _segments(self) -> tuple[int, int, int]:
-        return *segments(self._snmp.read_text()), needless(self._netstat.read_text())
+        lasts_s = _above(STALL_S, time.monotonic() - stops.due_s)
+        return stops.stalled_s + lasts_s, stops.halted_s + lasts_s
 
     def _sample(self) -> Generator[float, None, None]:
         """Sample timers again and again. The generator sleeps by itself, as the worker does, so it never asks to
         wait."""
-        stalled_s = halted_s = 0.0
+        stalled_s, halted_s, _ = self._stops
         with _waits() as so_far_s:
             waited_s = so_far_s()
             while True:
@@ -130,11 +118,61 @@ class Vitals:
                 time.sleep(PERIOD_S)
                 late_s = time.monotonic() - due_s
                 before_s, waited_s = waited_s, so_far_s()
-                self._late_s.append(late_s)
+                self.late_s.append(late_s)
                 stalled_s += _above(STALL_S, late_s)
                 halted_s += _above(HALT_S, late_s - (waited_s - before_s))
                 self._stops = _Stops(stalled_s, halted_s, math.inf)  # it may be asked to end now
                 yield 0.0
+
+
+_SLEEPER = _Sleeper()
+
+
+class Vitals:
+    """Watch over this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs
+    nothing."""
+
+    def __init__(self, watched: bool = True, snmp: Path = SNMP, netstat: Path = NETSTAT) -> None:
+        self._watched, self._snmp, self._netstat = watched, snmp, netstat
+        self.entered = False
+
+    def __enter__(self) -> Vitals:
+        self.entered = True
+        self._began_s, self._entered_s = time.process_time(), time.monotonic()
+        if self._watched:
+            self._began_segments = self._segments()
+            self._first, self._stood_s = len(_SLEEPER.late_s), _SLEEPER.stood_s()
+            _SLEEPER.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._watched:
+            _SLEEPER.end()
+
+    def report(self) -> Report:
+        """Report until now; to be called at once at the end."""
+        cpu_s = time.process_time() - self._began_s
+        if not self._watched:
+            return Report(cpu_s, *[None] * 6)
+        sent, resent, in_vain = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
+        late_s = _SLEEPER.late_s[self._first :]
+        watched_s = time.monotonic() - self._entered_s
+        return Report(
+            cpu_s, statistics.median(late_s) if late_s else None, *self._since(), sent, resent, in_vain, watched_s
+        )
+
+    def halted_s(self) -> float | None:
+        """Return for how long (s) this process has stood still so far, with brief stops; None if it is not watched."""
+        return self._since()[1] if self._watched else None
+
+    def _since(self) -> tuple[float, float]:
+        """Return for how long (s) the process has stood still since the beginning; 0 or more, though a stop that
+        lasted then may have been a wait for a core."""
+        stalled_s, halted_s = _SLEEPER.stood_s()
+        return max(0.0, stalled_s - self._stood_s[0]), max(0.0, halted_s - self._stood_s[1])
+
+    def _segments(self) -> tuple[int, int, int]:
+        return *segments(self._snmp.read_text()), needless(self._netstat.read_text())
 
 
 @contextmanager

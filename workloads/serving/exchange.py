@@ -124,3 +124,11 @@ class Holder(NoBuckets, Exchange):
         """
         self._until(lambda: self._is_done and not self._sending(), silence_s)
         yield total
+
+    def _awaited(self) -> str:
+        stuck = [connection.name for connection in self._stuck()]
+        return f"for {', '.join(stuck)} to take what is theirs" if stuck else f"for {self._lacks()}"
+
+    @abstractmethod
+    def _lacks(self) -> str:
+        """Say what this waits for, if others have taken all that is theirs: "key 3 from h1"."""

@@ -7,6 +7,10 @@ import hashlib
 import os
 import socket
 import struct
+import time
+
+from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.workloads.sync.transport import dial
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group (``struct ucred``)."""
@@ -17,8 +21,59 @@ def address(words: str) -> bytes:
     return b"\0testbed." + hashlib.sha256(words.encode()).hexdigest()[:32].encode()
 
 
-def connect(place: bytes) -> socket.socket:
-    """Connect with the process that listens at an address, once. Raises OSError."""
+def listen(place: bytes, name: str, other: str) -> socket.socket:
+    """Listen at an address: the process ``name`` awaits another one there.
+
+    Raises:
+        WorkerError: the address is taken.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(place)
+    except OSError as error:
+        listener.close()
+        raise WorkerError(
+            f"{name} cannot await {other}: {error.strerror}", fix="end other runs of this trial"
+        ) from error
+    listener.listen()
+    return listener
+
+
+def accept(listener: socket.socket, name: str, other: str, deadline: float) -> socket.socket:
+    """Accept a process of the same user; it should be ``other``.
+
+    Raises:
+        TrialTimeoutError: none came until ``deadline`` (``time.monotonic``).
+    """
+    while True:
+        listener.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            sock, _ = listener.accept()
+        except TimeoutError as error:
+            raise _absent(name, other) from error
+        if _has_same_user(sock):
+            return sock
+        sock.close()
+
+
+def reach(place: bytes, name: str, other: str, deadline: float) -> socket.socket:
+    """Connect with the process ``other``, which listens at an address, or soon will.
+
+    Raises:
+        TrialTimeoutError: it did not until ``deadline`` (``time.monotonic``).
+    """
+    try:
+        return dial(lambda: _connect(place), deadline)
+    except OSError as error:
+        raise _absent(name, other) from error
+
+
+def _absent(name: str, other: str) -> TrialTimeoutError:
+    return TrialTimeoutError(f"{other} did not come to {name}", fix=f"see why {other} ended")
+
+
+def _connect(place: bytes) -> socket.socket:
+    """Connect once. Raises OSError."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.connect(place)
@@ -28,7 +83,7 @@ def connect(place: bytes) -> socket.socket:
     return sock
 
 
-def has_same_user(sock: socket.socket) -> bool:
+def _has_same_user(sock: socket.socket) -> bool:
     """Whether the process at the other end has this process's user."""
     said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(said)[1] == os.getuid())

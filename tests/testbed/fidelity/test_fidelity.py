@@ -321,6 +321,12 @@ def test_the_latest_timers_decide() -> None:
     assert timers.judge({"h0": None}).value is None
 
 
+def test_sleeps_of_a_process_that_was_watched_for_a_moment_do_not_count() -> None:
+    watched_s = {"h0": 20.0, "h1.core0": 2.0, "h1.manager": 0.02, "of others": None}
+    lines = [{"name": name, "late_s": 0.001, "watched_s": seconds} for name, seconds in watched_s.items()]
+    assert timers.lateness(lines, 20.0) == {"h0": 0.001, "h1.core0": 0.001, "of others": 0.001}
+
+
 def test_the_host_that_lost_the_largest_share_decides() -> None:
     sent = {"h0": (9_000, 0), "h1": (990, 10), "h2": (0, 0), "h3": (985, 15, 9)}
     segments = {name: retransmissions.Segments(*counts) for name, counts in sent.items()}
@@ -330,6 +336,15 @@ def test_the_host_that_lost_the_largest_share_decides() -> None:
     assert check.detail.startswith("h1 sent 1.00% of its segments again (10), the most of all")
     assert retransmissions.judge({"h0": retransmissions.Segments(99_999, 1)}).ok
     assert retransmissions.judge({"h0": retransmissions.Segments(90, 10)}, asked=True).ok
+
+
+def test_the_process_that_watched_a_host_for_longest_counts() -> None:
+    """A box's manager gives access, and counts few of the segments that its host's cores count."""
+    sent = {"h0": (9_000, 1), "h1.core0": (50_000, 2), "h1.core1": (49_000, 3), "h1.manager": (99, 1)}
+    lines = [{"name": name, "sent_segments": out, "resent_segments": again} for name, (out, again) in sent.items()]
+    found = retransmissions.of_hosts(lines, {"h0": 0, "h1.core0": 1, "h1.core1": 1, "h1.manager": 1})
+    assert found == {"h0": retransmissions.Segments(9_000, 1), "h1.core0": retransmissions.Segments(50_000, 2)}
+    assert len(retransmissions.of_hosts(lines, {})) == 4, "of processes whose host nobody knows, each counts"
 
 
 def test_what_had_arrived_was_not_lost_and_counts_only_if_it_is_much() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.workloads.process import vitals
 from testbed.workloads.process.vitals import WAITED, Report, Vitals, _waits, needless, segments, together
 from tests.patience import until
 
@@ -139,6 +140,20 @@ def test_stretches_of_one_process_add_up_and_its_latest_timers_count() -> None:
     )
     assert found == Report(3.5, 0.003, pytest.approx(0.3), pytest.approx(0.7), 30, 5, 2, 5.0)
     assert together([]) == Report(0, *[None] * 6)
+
+
+def test_parts_of_a_process_share_a_thread_until_the_last_one_ends() -> None:
+    def threads() -> int:
+        return [thread.name for thread in threading.enumerate()].count("vitals")
+
+    with Vitals() as first:
+        until(lambda: first.report().late_s is not None)
+        with Vitals() as second:
+            assert threads() == 1
+            until(lambda: second.report().late_s is not None)
+        known = len(vitals._SLEEPER.late_s)
+        until(lambda: len(vitals._SLEEPER.late_s) > known)
+    assert threads() == 0
 
 
 def test_a_process_that_was_stopped_knows_for_how_long() -> None:

@@ -39,8 +39,8 @@ class Process(Holder, Exchange):
     def _waits_for(self, connection: Connection) -> bool:  # noqa: ARG002
         return not self._is_done
 
-    def _awaited(self) -> str:
-        return f"for {', '.join(NAMES[node] for node in self._missing(self.met))}"
+    def _lacks(self) -> str:
+        return ", ".join(NAMES[node] for node in self._missing(self.met))
 
 
 @pytest.fixture

@@ -317,15 +317,12 @@ class Server(Holder, Exchange):
     def _waits_for(self, connection: Connection) -> bool:
         return not self.ledger.is_complete or self.met[connection.node] < self._barriers
 
-    def _awaited(self) -> str:
-        stuck = [connection.name for connection in self._stuck()]
-        if stuck:
-            return f"for {', '.join(stuck)} to take weights"
+    def _lacks(self) -> str:
         silent = [self._workers[rank] for rank in self.ledger.computing]
         if self._replica is not None and self._sent_on:
             silent = [self._replica]
         silent = self._missing(self.met) or silent
-        return f"for {', '.join(self._by_node[node].name for node in sorted(silent))}"
+        return ", ".join(self._by_node[node].name for node in sorted(silent))
 
 
 class Replica(Holder, Exchange):
@@ -378,5 +375,5 @@ class Replica(Holder, Exchange):
     def _waits_for(self, connection: Connection) -> bool:
         return not self._is_done or self.met[connection.node] < self._barriers
 
-    def _awaited(self) -> str:
-        return f"for {self._connections[0].name}"
+    def _lacks(self) -> str:
+        return self._connections[0].name

@@ -237,14 +237,11 @@ class Core(Holder, Keyed):
             return bool(self._left) and self._plan.aggregation == "wide"
         return bool(self._left)
 
-    def _awaited(self) -> str:
-        stuck = [connection.name for connection in self._stuck()]
-        if stuck:
-            return f"for {', '.join(stuck)} to take what is theirs"
+    def _lacks(self) -> str:
         what, silent = "", self._missing([*self._children, *self._parents])
         if not silent:
             key = min(self._done, key=lambda key: (self._done[key], -len(self._have[key]), key))
             what, came = f"key {key} from ", self._have[key]
             silent = [at for at in (*range(self._world), *self._below[key]) if at not in came] or [*self._mates]
             silent = [self._source(key)] if key in self._passed else silent
-        return f"for {what}{', '.join(self._by_node[at].name for at in silent)}"
+        return f"{what}{', '.join(self._by_node[at].name for at in silent)}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import WorkerError
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.serving import near
@@ -140,17 +140,18 @@ def meet(job: WorkerJob, plan: Plan) -> dict[str, End]:
     """
     deadline = time.monotonic() + job.start_timeout_s
     node_of = {process.name: process.node for process in plan.processes()}
-    near = [pair for pair in plan.meetings() if job.name in pair and node_of[pair[0]] == node_of[pair[1]]]
-    awaited = {one: _listen(job, one) for one, other in near if other == job.name}
+    here = [pair for pair in plan.meetings() if job.name in pair and node_of[pair[0]] == node_of[pair[1]]]
+    name = job.name
+    awaited = {one: near.listen(_address(job, one, name), name, one) for one, other in here if other == name}
     try:
         far = transport.connect_all(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
         sockets = {node: iter(found) for node, found in far.items()}
         ends = {peer.process: End(peer.process, peer.node, next(sockets[peer.node])) for peer in job.peers}
-        for one, other in near:
-            if one == job.name:
-                ends[other] = End(other, None, _dial(job, other, deadline))
+        for one, other in here:
+            if one == name:
+                ends[other] = End(other, None, near.reach(_address(job, name, other), name, other, deadline))
         for one, listener in awaited.items():
-            ends[one] = End(one, None, _accept(listener, one, deadline))
+            ends[one] = End(one, None, near.accept(listener, name, one, deadline))
     finally:
         for listener in awaited.values():
             listener.close()
@@ -159,38 +160,3 @@ def meet(job: WorkerJob, plan: Plan) -> dict[str, End]:
 
 def _address(job: WorkerJob, one: str, other: str) -> bytes:
     return near.address(f"{job.forest} {one} {other}")
-
-
-def _listen(job: WorkerJob, one: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        listener.bind(_address(job, one, job.name))
-    except OSError as error:
-        listener.close()
-        raise WorkerError(
-            f"{job.name} cannot await {one}: {error.strerror}", fix="end other runs of this trial"
-        ) from error
-    listener.listen()
-    return listener
-
-
-def _dial(job: WorkerJob, other: str, deadline: float) -> socket.socket:
-    try:
-        return transport.dial(lambda: near.connect(_address(job, job.name, other)), deadline)
-    except OSError as error:
-        raise TrialTimeoutError(
-            f"{other} did not come to {job.name}", fix=f"see why the process {other} ended"
-        ) from error
-
-
-def _accept(listener: socket.socket, one: str, deadline: float) -> socket.socket:
-    """Accept the process ``one``, which has the same user."""
-    while True:
-        listener.settimeout(max(0.001, deadline - time.monotonic()))
-        try:
-            sock, _ = listener.accept()
-        except TimeoutError as error:
-            raise TrialTimeoutError(f"{one} did not come", fix=f"see why the process {one} ended") from error
-        if near.has_same_user(sock):
-            return sock
-        sock.close()

@@ -51,5 +51,5 @@ class Manager(Holder, Keyed):
     def _waits_for(self, connection: Connection) -> bool:
         return bool(self._left_of[connection.node]) or self.met[connection.node] < self._barriers
 
-    def _awaited(self) -> str:
-        return f"for {', '.join(connection.name for connection in self._connections)}"
+    def _lacks(self) -> str:
+        return ", ".join(connection.name for connection in self._connections)

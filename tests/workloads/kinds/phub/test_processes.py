@@ -8,6 +8,7 @@ import os
 import secrets
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -175,6 +176,20 @@ def test_every_sum_is_right(scheme: str, network: str, tmp_path: Path) -> None:
     cores = [done[name] for name in made.cores_at]
     assert sum(line["wire_bytes"] for line in cores) > 0
     assert all(line["kind"] == "done" for line in done.values())
+
+
+def test_vital_signs_are_those_of_the_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager that only gives access is watched for a moment. A worker measures its links for longer before."""
+    probe = worker._probe
+
+    def slowly(job: WorkerJob, *rest: Any) -> None:
+        probe(job, *rest)
+        time.sleep(0.3 if job.name == "h0" else 0.0)
+
+    monkeypatch.setattr(worker, "_probe", slowly)
+    made = build_plan("pbox", build_topology("star(hosts=3)", rate_bps=10**9), TENSORS)
+    assert isinstance(made, Plan)
+    assert run(made, "star(hosts=3)", tmp_path)[made.manager]["watched_s"] < 0.2
 
 
 def test_no_file_of_a_trial_has_its_nonce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

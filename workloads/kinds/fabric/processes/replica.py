@@ -238,5 +238,5 @@ class Replica(Server):
                 self._first.setdefault(rank, done[rank])
         super()._give(give)
 
-    def _awaited(self) -> str:
-        return super()._awaited() if self._serves else f"for {self._plan.nodes[self._plan.server]}"
+    def _lacks(self) -> str:
+        return super()._lacks() if self._serves else self._plan.nodes[self._plan.server]

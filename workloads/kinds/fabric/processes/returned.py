@@ -141,8 +141,8 @@ class Returned(Survivor):
             self._loss.decided(step)
         super()._decided(step)
 
-    def _awaited(self) -> str:
+    def _lacks(self) -> str:
         if self._loss is None:
             missing = {*self._plan.workers, self._plan.scheduler} - self._backs.keys()
-            return f"for {', '.join(self._plan.nodes[node] for node in sorted(missing))} to find it again"
-        return super()._awaited()
+            return f"{', '.join(self._plan.nodes[node] for node in sorted(missing))} to find it again"
+        return super()._lacks()

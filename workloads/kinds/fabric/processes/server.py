@@ -282,12 +282,9 @@ class Server(Holder, Exchange):
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)
 
-    def _awaited(self) -> str:
-        stuck = [connection.name for connection in self._stuck()]
-        if stuck:
-            return f"for {', '.join(stuck)} to take weights"
+    def _lacks(self) -> str:
         if self._plan.replica is not None and self.journal.waits_for_replica:
-            return f"for the replica on {self._plan.nodes[self._plan.replica]} to have more updates"
+            return f"the replica on {self._plan.nodes[self._plan.replica]} to have more updates"
         world = len(self._plan.workers)
         names = sorted({self._plan.nodes[self._plan.workers[number % world]] for number in self.journal.awaited})
-        return f"for updates of {', '.join(names)}" if names else f"for {self._plan.nodes[self._plan.scheduler]}"
+        return f"updates of {', '.join(names)}" if names else self._plan.nodes[self._plan.scheduler]

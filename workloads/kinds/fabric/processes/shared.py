@@ -12,18 +12,17 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
+from testbed.base.errors import SpecError, WorkerError
 from testbed.workloads.serving import near
-from testbed.workloads.sync.transport import dial
 
 Floats = NDArray[np.float32]
 _FLOAT_BYTES = 4
 _HELLO = b"fabric"
+_WORKER, _DAEMON = "the worker", "its daemon"
 
 
 class Memory:
@@ -85,28 +84,16 @@ def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.
         WorkerError: the address is taken, or the worker gave other memory.
     """
     deadline = time.monotonic() + timeout_s
-    with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            listener.bind(address)
-        except OSError as error:
-            raise WorkerError(
-                f"cannot use the socket of the daemon: {error.strerror}", fix="end other runs of this trial"
-            ) from error
-        listener.listen()
-        while (left_s := deadline - time.monotonic()) > 0:
-            listener.settimeout(left_s)
-            with suppress(TimeoutError):
-                sock, _ = listener.accept()
-                if descriptor := _introduced(sock, left_s):
-                    return sock, Memory(descriptor[0], floats)
-                sock.close()
-    raise TrialTimeoutError("the worker did not come to its daemon", fix="see why the worker on this host ended")
+    with near.listen(address, _DAEMON, _WORKER) as listener:
+        while True:
+            sock = near.accept(listener, _DAEMON, _WORKER, deadline)
+            if descriptor := _introduced(sock, max(0.001, deadline - time.monotonic())):
+                return sock, Memory(descriptor[0], floats)
+            sock.close()
 
 
 def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
-    """Read the descriptor that a worker of the same user sends first; empty if another user connected."""
-    if not near.has_same_user(sock):
-        return []
+    """Read the descriptor that a worker sends first; empty if something else comes."""
     sock.settimeout(timeout_s)
     try:
         hello, descriptors, _, _ = socket.recv_fds(sock, len(_HELLO), 1)
@@ -125,12 +112,6 @@ def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.soc
     Raises:
         TrialTimeoutError: the daemon did not come.
     """
-    try:
-        sock = dial(lambda: near.connect(address), time.monotonic() + timeout_s)
-    except OSError as error:
-        raise TrialTimeoutError(
-            f"the daemon did not come to its worker: {error.strerror}",
-            fix="see why the daemon on this host ended",
-        ) from error
+    sock = near.reach(address, _WORKER, _DAEMON, time.monotonic() + timeout_s)
     socket.send_fds(sock, [_HELLO], [memory.descriptor])
     return sock
