@@ -91,17 +91,22 @@ class Simulator:
         """
         job, readings = trial.job, Readings()
         timeline = _Timeline(trial.schedule(), trial.topology)
-        network = trial.network
-        player = Player(
-            trial.topology, seed=trial.spec.seed, goodput=network.goodput, timeline=timeline, engine=self._engine
-        )
-        play = _Play(trial.job, player, timeline)
+        done = 0
         try:
-            for iteration in play.iterations():
-                tick(iteration, SoFar(Feed({}), readings, {}, 0))
+            player = Player(
+                trial.topology,
+                job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes)),
+                seed=trial.spec.seed,
+                goodput=trial.network.goodput,
+                timeline=timeline,
+                engine=self._engine,
+            )
+            play = _Play(job, player, timeline)
+            for done in play.iterations():
+                tick(done, SoFar(Feed({}), readings, {}, 0))
         except (MemoryError, MemoryLimitError) as error:
             raise TrialError(
-                f"the lab {trial.spec.lab} gets no more memory after {len(play.ends_s)} iterations",
+                f"the lab {trial.spec.lab} gets no more memory after {done} iterations",
                 fix="make chunks larger, or take fewer workers",
             ) from error
         end_s = play.player.now_s
@@ -314,12 +319,11 @@ class _Play:
     def _played(self, done: int, start_s: NDArray[np.float64]) -> _Played:
         job, begun_s = self._job, self.player.now_s
         before = self.player.carried_bytes()
-        actor = job.kind.simulation.actor(job.plan, (job.gradient, job.chunk_bytes), self._ready_s[done:], start_s)
         ends_s: dict[int, list[float]] = defaultdict(list)
         first = job.plan.workers[0]
-        for now_s, told in self.player.told(actor):
-            ends_s[told.node].append(now_s - begun_s)
-            if told.node == first:
+        for now_s, node in self.player.told(self._ready_s[done:], start_s):
+            ends_s[node].append(now_s - begun_s)
+            if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
         by_worker = [ends_s[node] for node in job.plan.workers]
         return _Played(np.array(by_worker).T, self.player.carried_bytes() - before)
