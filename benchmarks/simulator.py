@@ -2,7 +2,9 @@
 
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
-    python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes known_errors.json
+    python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
+    python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
+                                                   # known_errors.json, and keeps the others
 
 Engines: one synchronisation of 100 MB at 10 Gbit/s, the gradient in one piece a class. All get the same decisions from
 the same player. Of ours its processor time counts, of SimGrid that of its process alone. That one is driven
@@ -152,16 +154,21 @@ def _numbers(played: Mapping[str, float]) -> list[str]:
     return [*seconds, f"{played['mib']:.0f} MiB"]
 
 
-def emulate(run: Path) -> None:
-    """Make a run of all schemes in the lab netns."""
-    arms = [f'  - {{scheme: "{scheme}", topology: "{net}"}}' for net, schemes in EMULATED.items() for scheme in schemes]
+def emulate(run: Path, only: str | None) -> None:
+    """Make a run of all schemes, or of one, in the lab netns."""
+    arms = [
+        f'  - {{scheme: "{scheme}", topology: "{network}"}}'
+        for network, schemes in EMULATED.items()
+        for scheme in schemes
+        if only in (None, scheme)
+    ]
     source = read(SPEC.format(arms="\n".join(arms)), "simulator-errors", Path())
     with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
 
 
 def errors(runs: Sequence[Path]) -> None:
-    """Write the errors of all schemes, and print those of each trial, and those of max-min fair shares."""
+    """Write the errors of schemes, and print those of each trial, and those of max-min fair shares."""
     by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
     cells, seen = [], Counter[str]()
     for run in runs:
@@ -179,16 +186,17 @@ def errors(runs: Sequence[Path]) -> None:
             cells.append([*cell, f"{emulated_s:.4f} s", f"{queued[cell]:.4f} s", f"{error:+.1%}", f"{other:+.1%}"])
     print(columns(("scheme", "network", "emulated", "simulated", "error", "with shares"), sorted(cells), left=2))
     print(", ".join(f"{count} {said}" for said, count in seen.items()))
-    known = {
+    known: dict[str, Any] = json.loads(PATH.read_text())
+    known |= {
         scheme: {
             "median": round(statistics.median(abs(error) for _, error in each), 4),
             "worst": round(max(abs(error) for _, error in each), 4),
             "networks": sorted({network for network, _ in each}),
             "trials": len(each),
         }
-        for scheme, each in sorted(by_scheme.items())
+        for scheme, each in by_scheme.items()
     }
-    PATH.write_text(json.dumps(known, indent=1) + "\n")
+    PATH.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
 def _simulated(source: Source, engine: Callable[[NDArray[np.float64]], Network]) -> dict[tuple[str, str], float]:
@@ -233,6 +241,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--emulate", type=Path, metavar="RUN")
+    parser.add_argument("--scheme", help="with --emulate: this one alone")
     parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -240,7 +249,7 @@ def main() -> int:
         print(json.dumps(play(*asked.play)))
         return 0
     if asked.emulate:
-        emulate(asked.emulate)
+        emulate(asked.emulate, asked.scheme)
         return 0
     if asked.errors:
         errors(asked.errors)
