@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -126,15 +126,19 @@ class Player:
         self._timeline = timeline or Planned()
         self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
-        self._paths = [_path(topology, seed, src, dst) for src, dst in work.pairs]
-        delays_s = [sum(topology.links[link // 2].delay_s for link in path) for path in self._paths]
+        hops, links = array("i", [0]), array("i")
+        for src, dst in work.pairs.tolist():
+            links.extend(_path(topology, seed, src, dst))
+            hops.append(len(links))
+        path_from, path = np.array(hops), np.array(links)
+        delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
         self._arrays = {
             **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
             "bits": 8 * (work.chunk_bytes / goodput),
-            "path_from": np.array([0, *accumulate(map(len, self._paths))], np.int32),
-            "path": np.array(list(chain.from_iterable(self._paths)), np.int32),
-            "to": np.array([dst for _, dst in work.pairs], np.int32),
-            "delay_s": np.array(delays_s, float),
+            "path_from": path_from,
+            "path": path,
+            "to": np.ascontiguousarray(work.pairs[:, 1]),
+            "delay_s": np.add.reduceat(delay_s, path_from[:-1]),
         }
         sizes = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
         tables = _Tables(*sizes, len(work.pairs), *(self._arrays[name].ctypes.data for name in ARRAYS))
@@ -211,9 +215,11 @@ class Player:
     def _stuck(self) -> TrialError:
         pair = ctypes.c_int32()
         chunk = self._library.player_waiting(self._player, ctypes.byref(pair))
-        (src, dst), names = self._work.pairs[pair.value], self._topology.nodes
+        (src, dst), names = self._work.pairs[pair.value].tolist(), self._topology.nodes
         tail, head = self._topology.tail, self._topology.head
-        way = ", ".join(f"{names[tail(d)].name}-{names[head(d)].name}" for d in self._paths[pair.value])
+        first, end = self._arrays["path_from"][pair.value : pair.value + 2]
+        links = self._arrays["path"][first:end].tolist()
+        way = ", ".join(f"{names[tail(d)].name}-{names[head(d)].name}" for d in links)
         return TrialError(
             f"nothing moves after {self._network.now_s:.9f} s of simulated time: {self._work.chunk_bytes[chunk]:,.0f} "
             f"bytes from {names[src].name} to {names[dst].name} wait for the links {way}",
@@ -223,14 +229,15 @@ class Player:
 
 def _path(topology: Topology, seed: int, src: int, dst: int) -> tuple[int, ...]:
     """Draw the path of a connection."""
-    several = topology.connections(src, dst)
-    if len(several) > 1:
+    paths = topology.paths(src, dst)
+    if len(paths) == 1:
+        return paths[0].links
+    if (several := len({path.connection for path in paths})) > 1:
         names = topology.nodes
         raise TopologyError(
-            f"{names[src].name} and {names[dst].name} have {len(several)} connections; one can be simulated",
+            f"{names[src].name} and {names[dst].name} have {several} connections; one can be simulated",
             fix="take a topology without parallel circuits and without every_nic",
         )
-    paths = several[0]
     drawn = random.Random(f"{seed} {src} {dst}")
     return drawn.choices(paths, [path.weight for path in paths])[0].links
 

@@ -43,7 +43,7 @@ class Synchronisation:
         parent, below: int32[C, V], in the reduce-tree: the parent, and the number of children.
         forward_from, forward: int32[C * V + 1] and int32: the children in the broadcast-tree.
         up, down: int32[C, V], the pair that a chunk's way up from a node is, or its way down to it.
-        pairs: nodes between which messages go.
+        pairs: int32[P, 2], nodes between which messages go.
         rank, first_class: int32[V]; rank -1 is no worker.
         missing: int64[V], messages and own buckets that have to come in an iteration.
     """
@@ -66,7 +66,7 @@ class Synchronisation:
     forward: Numbers
     up: Numbers
     down: Numbers
-    pairs: list[tuple[int, int]]
+    pairs: Numbers
     rank: Numbers
     first_class: Numbers
     missing: NDArray[np.int64]
@@ -112,7 +112,7 @@ def synchronisation(forest: Forest, chunks: ChunkTable) -> Synchronisation:
     )
 
 
-def _pairs(forest: Forest, is_used: NDArray[np.bool_]) -> tuple[Numbers, Numbers, list[tuple[int, int]]]:
+def _pairs(forest: Forest, is_used: NDArray[np.bool_]) -> tuple[Numbers, Numbers, Numbers]:
     """Number the pairs of nodes between which messages of used classes go."""
     nodes = np.arange(len(forest.nodes))
     ways = np.stack(
@@ -124,7 +124,7 @@ def _pairs(forest: Forest, is_used: NDArray[np.bool_]) -> tuple[Numbers, Numbers
     used = np.unique(ways)
     used = used[used >= 0]
     up, down = np.searchsorted(used, ways).astype(np.int32)
-    return up, down, [divmod(way, len(nodes)) for way in used.tolist()]
+    return up, down, np.stack(np.divmod(used, len(nodes)), axis=1).astype(np.int32)
 
 
 def _numbers(values: NDArray[np.int32] | NDArray[np.int64] | list[int]) -> Numbers:
