@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from testbed.base.errors import TopologyError, TrialError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play import player
+from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Planned, Player, RateChange
 from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
@@ -107,3 +110,20 @@ def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topo
 
     assert len({tuple(links(seed)) for seed in range(40)}) == 4
     assert links(3) == links(3)
+
+
+def test_an_error_of_a_network_in_python_ends_the_play(topology: Callable[..., Topology]) -> None:
+    class Ended:
+        def __init__(self, rate_bps: NDArray[np.float64]) -> None:
+            self._fluid = Fluid(rate_bps)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._fluid, name)
+
+        def advance(self, until_s: float) -> list[int]:
+            raise TrialError(f"the network has ended before {until_s} s", fix="begin anew")
+
+    star = topology("star(hosts=2)")
+    engine: Any = Ended
+    with pytest.raises(TrialError, match="the network has ended before inf s"):
+        list(Player(star, sent(star, (1, 1000)), engine=engine).told())
