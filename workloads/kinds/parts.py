@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.learning.parts import Span
-    from testbed.workloads.play.actor import Actor
+    from testbed.workloads.play.synchronisation import Synchronisation
     from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
 
@@ -398,27 +398,18 @@ class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
-        is_known: whether there are :meth:`messages` and an :meth:`actor`.
+        is_known: whether there are :meth:`messages` and a :meth:`synchronisation`.
     """
 
     is_known = False
 
     def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
-        """Count the messages of an iteration; ``chunks`` are as for :meth:`actor`."""
+        """Count the messages of an iteration; ``chunks`` are as for :meth:`synchronisation`."""
         raise NotImplementedError
 
-    def actor(
-        self, plan: P, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]
-    ) -> Actor:
-        """Make the actor of several iterations. It tells each worker's end of each, and may end after an earlier one:
-        then the next ones are played by an actor of their own.
-
-        Args:
-            chunks: what is synchronised, and the size (bytes) of its chunks.
-            ready_s: float64[iterations, workers, buckets]: when buckets are complete after the worker has begun the
-                iteration.
-            start_s: float64[workers]: when each worker begins the first one.
-        """
+    def synchronisation(self, plan: P, chunks: tuple[Gradient, int]) -> Synchronisation:
+        """Return what is decided in an iteration; ``chunks`` are what is synchronised, and the size (bytes) of its
+        chunks."""
         raise NotImplementedError
 
 

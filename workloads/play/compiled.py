@@ -16,18 +16,23 @@ from testbed.base.errors import MemoryLimitError, MissingToolError
 from testbed.workloads.sync.compiled import FIX
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 2
+VERSION = 3
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-NETWORK: tuple[tuple[str, Any, list[Any]], ...] = (
-    ("new", POINTER, [WHOLE, POINTER]),
-    ("connect", WHOLE, [POINTER, POINTER, WHOLE]),
+INTEGERS = ctypes.POINTER(ctypes.c_int32)
+CALLED: tuple[tuple[str, Any, list[Any]], ...] = (
+    ("connect", WHOLE, [POINTER, INTEGERS, WHOLE]),
     ("send", ctypes.c_int, [POINTER, WHOLE, REAL]),
-    ("set_rate", None, [POINTER, WHOLE, REAL]),
     ("advance", WHOLE, [POINTER, REAL]),
-    ("ended", ctypes.POINTER(ctypes.c_int32), [POINTER]),
+    ("ended", POINTER, [POINTER]),
     ("now", REAL, [POINTER]),
     ("busy", WHOLE, [POINTER]),
+)
+"""Functions of a network that ``player.c`` calls, in its order."""
+NETWORK = (
+    *CALLED,
+    ("new", POINTER, [WHOLE, POINTER]),
+    ("set_rate", None, [POINTER, WHOLE, REAL]),
     ("carried", None, [POINTER, POINTER]),
     ("free", None, [POINTER]),
 )
@@ -35,7 +40,21 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
+    ("player_new", POINTER, [POINTER, POINTER, WHOLE]),
+    ("player_begin", WHOLE, [POINTER, WHOLE, POINTER, POINTER, POINTER]),
+    ("player_step", ctypes.c_int, [POINTER, REAL]),
+    ("player_told", INTEGERS, [POINTER]),
+    ("player_told_count", WHOLE, [POINTER]),
+    ("player_waiting", WHOLE, [POINTER, INTEGERS]),
+    ("player_free", None, [POINTER]),
 )
+
+
+class Calls(ctypes.Structure):
+    """``struct network`` of ``player.c``."""
+
+    functions = tuple((name, ctypes.CFUNCTYPE(result, *arguments)) for name, result, arguments in CALLED)
+    _fields_ = (("state", POINTER), *functions)
 
 
 @cache
@@ -79,7 +98,7 @@ class Compiled:
         rates = np.ascontiguousarray(rate_bps, np.float64)
         self._network = self._function("new")(self._links, rates.ctypes.data)
         if not self._network:
-            raise _no_memory()
+            raise no_memory()
 
     def __del__(self) -> None:
         if getattr(self, "_network", None):
@@ -99,8 +118,7 @@ class Compiled:
         """Return the number of a new connection along directed links, at least one; numbers ascend from 0."""
         if not path or not all(0 <= link < self._links for link in path):
             raise ValueError(f"no path of links below {self._links}: {path}")
-        links = np.array(path, np.int32)
-        number = checked(self._call("connect", links.ctypes.data, len(links)))
+        number = checked(self._call("connect", (ctypes.c_int32 * len(path))(*path), len(path)))
         self._connections = number + 1
         return number
 
@@ -120,12 +138,15 @@ class Compiled:
         """Go on until messages end, at ``until_s`` at the latest. Return the connections whose messages have ended,
         ascending: none if ``until_s`` came first, or if ``until_s`` is infinite and no message moves."""
         count = checked(self._call("advance", until_s))
-        ended: list[int] = self._call("ended")[:count] if count else []
-        return ended
+        return ctypes.cast(self._call("ended"), INTEGERS)[:count] if count else []
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return the bytes of messages that have ended, by directed link: float64[L]."""
         return self._by_link("carried")
+
+    def calls(self) -> Calls:
+        """Return its functions, for a player: it knows of connections and messages of which this object does not."""
+        return Calls(self._network, *(ctypes.cast(self._function(name), type_) for name, type_ in Calls.functions))
 
     def _by_link(self, name: str) -> NDArray[np.float64]:
         bits = np.zeros(self._links)
@@ -135,16 +156,17 @@ class Compiled:
     def _function(self, name: str) -> Any:
         return getattr(self._library, f"{self.engine}_{name}")
 
-    def _call(self, name: str, *arguments: float) -> Any:
+    def _call(self, name: str, *arguments: Any) -> Any:
         return self._function(name)(self._network, *arguments)
 
 
 def checked(result: int) -> int:
     """Return what a function of the library says, unless it has no memory."""
     if result < 0:
-        raise _no_memory()
+        raise no_memory()
     return result
 
 
-def _no_memory() -> MemoryLimitError:
+def no_memory() -> MemoryLimitError:
+    """Make the error of a simulator that gets no more memory."""
     return MemoryLimitError("the simulator gets no more memory", fix="make chunks larger, or take fewer workers")

@@ -1,26 +1,42 @@
-"""The loop that plays an actor on a topology, in simulated time."""
+"""The player of synchronisations, in simulated time (``player.c``): it tells a network what to send, and when."""
 
 from __future__ import annotations
 
-import heapq
+import ctypes
 import math
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TopologyError, TrialError
 from testbed.topologies.model import Topology
-from testbed.workloads.play.actor import Actor, Compute, Deed, End, Send, Tell
+from testbed.workloads.play.compiled import POINTER, WHOLE, Calls, Compiled, checked, library, no_memory
 from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.synchronisation import Synchronisation
 
 MOST_AT_ONCE = 10**6
-"""Events at one moment of simulated time: more mean that an actor goes around in a circle."""
+"""Events at one moment of simulated time: more mean that time stands still."""
+
+OVER, GOES_ON, CHANGES, STANDS_STILL = range(4)
+"""Results of ``player_step``."""
+SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs")
+ARRAYS = (
+    *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
+    *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
+    *("path_from", "path", "to", "delay_s"),
+)
+
+
+class _Tables(ctypes.Structure):
+    """``struct tables`` of ``player.c``."""
+
+    _fields_ = (*((name, WHOLE) for name in SIZES), *((name, POINTER) for name in ARRAYS))
 
 
 @dataclass(frozen=True)
@@ -84,31 +100,56 @@ class Planned:
 
 
 class Player:
-    """Simulated time of a topology, on which actors are played one after the other.
+    """Simulated time of a topology, in which synchronisations are played one after the other.
 
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
     rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network from the rates of its
     directed links.
+
+    Raises:
+        TopologyError: nodes without a route, or with several connections.
+        MissingToolError: there is no compiled library.
+        MemoryLimitError: (every method) there is no memory.
     """
 
     def __init__(
         self,
         topology: Topology,
+        work: Synchronisation,
         *,
         seed: int = 0,
         goodput: float = 1.0,
         timeline: Timeline | None = None,
         engine: Callable[[NDArray[np.float64]], Network] = Fluid,
     ) -> None:
-        self._topology, self._seed, self._goodput = topology, seed, goodput
+        self._topology, self._work, self._library = topology, work, library()
         self._timeline = timeline or Planned()
         self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._delay_s: list[float] = []
-        self._paths: list[tuple[int, ...]] = []
-        self._sent: list[deque[Send]] = []
-        self._order = count()
-        self._later: list[tuple[float, int, Send | Compute]] = []
+        self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
+        hops, links = array("i", [0]), array("i")
+        for src, dst in work.pairs.tolist():
+            links.extend(_path(topology, seed, src, dst))
+            hops.append(len(links))
+        path_from, path = np.array(hops), np.array(links)
+        delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
+        self._arrays = {
+            **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
+            "bits": 8 * (work.chunk_bytes / goodput),
+            "path_from": path_from,
+            "path": path,
+            "to": np.ascontiguousarray(work.pairs[:, 1]),
+            "delay_s": np.add.reduceat(delay_s, path_from[:-1]),
+        }
+        sizes = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
+        tables = _Tables(*sizes, len(work.pairs), *(self._arrays[name].ctypes.data for name in ARRAYS))
+        calls = self._called.calls()
+        self._player = self._library.player_new(ctypes.byref(tables), ctypes.byref(calls), MOST_AT_ONCE)
+        if not self._player:
+            raise no_memory()
+
+    def __del__(self) -> None:
+        if getattr(self, "_player", None):
+            self._library.player_free(self._player)
 
     @property
     def now_s(self) -> float:
@@ -119,29 +160,42 @@ class Player:
         """Let time pass in which nothing is sent and no rate changes."""
         self._network.advance(self._network.now_s + duration_s)
 
-    def told(self, actor: Actor) -> Iterator[tuple[float, Tell]]:
-        """Play until nothing is left to do; yield what the actor tells, with its time (s).
+    def told(
+        self, ready_s: NDArray[np.float64] | None = None, start_s: NDArray[np.float64] | None = None
+    ) -> Iterator[tuple[float, int]]:
+        """Play until nothing is left to do; yield the time (s) at which a worker has all sums of an iteration, and its
+        node.
+
+        It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
+        there on another play has the same result.
+
+        Args:
+            ready_s: float64[iterations, workers, buckets]: when buckets are complete after the worker has begun the
+                iteration; float64[workers, buckets] of one iteration; None: of one, at once.
+            start_s: float64[workers]: when each worker begins the first iteration; None: at once.
 
         Raises:
             TrialError: messages are left that cannot move, or time stands still.
-            TopologyError: nodes without a route, or with several connections.
         """
-        yield from self._do(actor.begin(self._network.now_s))
-        last_s, events = self._network.now_s, 0
-        while True:
-            happened = self._next()
-            if not happened:
-                break
+        shape = len(self._work.workers), self._work.buckets
+        ready = np.ascontiguousarray(np.zeros(shape) if ready_s is None else ready_s, float).reshape(-1, *shape)
+        start = np.ascontiguousarray(np.zeros(shape[0]) if start_s is None else start_s, float)
+        if not (np.isfinite(ready).all() and np.isfinite(start).all()):  # time would never get there
+            raise ValueError("a bucket that is never complete, or a worker that never begins")
+        workers = np.array(self._work.workers, np.int32)
+        begun = self._library.player_begin(
+            self._player, len(ready), ready.ctypes.data, start.ctypes.data, workers.ctypes.data
+        )
+        said = GOES_ON if begun >= 0 else begun
+        while said != OVER:
+            self._checked(said)
             now_s = self._network.now_s
-            events = events + len(happened) if now_s == last_s else 0
-            last_s = now_s
-            if events > MOST_AT_ONCE:
-                raise TrialError(
-                    f"simulated time stands still at {now_s:.9f} s: more than {MOST_AT_ONCE:,} events",
-                    fix="look for messages without bytes that answer each other",
-                )
-            for event in happened:
-                yield from self._do(actor.happened(event, now_s))
+            for node in self._library.player_told(self._player)[: self._library.player_told_count(self._player)]:
+                yield now_s, node
+            if said == CHANGES:
+                for change in self._timeline.take():
+                    self._network.set_rate(change.link, change.rate_bps)
+            said = self._library.player_step(self._player, self._timeline.next_s())
         if not self._network.is_idle:
             raise self._stuck()
 
@@ -149,74 +203,85 @@ class Player:
         """Return the bytes of messages that have ended, with their headers, by directed link: float64[2 x links]."""
         return self._network.carried_bytes()
 
-    def _put(self, at_s: float, event: Send | Compute) -> None:
-        if not math.isfinite(at_s):  # time would never get there, and the play would not end
-            raise ValueError(f"{event} at {at_s} s")
-        heapq.heappush(self._later, (at_s, next(self._order), event))
-
-    def _next(self) -> list[Send | Compute]:
-        """Go on to the next moment at which something happens; return what does, nothing at the end."""
-        happened: list[Send | Compute] = []
-        while not happened and (self._later or not self._network.is_idle):
-            changes_s = self._timeline.next_s()
-            ended = self._network.advance(min(changes_s, self._later[0][0] if self._later else math.inf))
-            now_s = self._network.now_s
-            for connection in ended:
-                message = self._sent[connection].popleft()
-                if self._delay_s[connection]:
-                    self._put(now_s + self._delay_s[connection], message)
-                else:
-                    happened.append(message)
-            if ended:
-                continue
-            if changes_s <= now_s:
-                for change in self._timeline.take():
-                    self._network.set_rate(change.link, change.rate_bps)
-            elif not self._later:
-                break
-            while self._later and self._later[0][0] <= now_s:
-                happened.append(heapq.heappop(self._later)[2])
-        return happened
-
-    def _do(self, deeds: Iterable[Deed]) -> Iterator[tuple[float, Tell]]:
-        for deed in deeds:
-            if isinstance(deed, Tell):
-                yield self._network.now_s, deed
-            elif isinstance(deed, End):
-                self._later.clear()
-            elif isinstance(deed, Compute):
-                self._put(self._network.now_s + deed.duration_s, deed)
-            else:
-                connection = self._connection(deed.src, deed.dst)
-                self._sent[connection].append(deed)
-                self._network.send(connection, deed.count_bytes / self._goodput)
-
-    def _connection(self, src: int, dst: int) -> int:
-        number = self._numbers.get((src, dst))
-        if number is None:
-            several = self._topology.connections(src, dst)
-            if len(several) > 1:
-                names = self._topology.nodes
-                raise TopologyError(
-                    f"{names[src].name} and {names[dst].name} have {len(several)} connections; one can be simulated",
-                    fix="take a topology without parallel circuits and without every_nic",
-                )
-            paths = several[0]
-            drawn = random.Random(f"{self._seed} {src} {dst}")
-            path = drawn.choices(paths, [path.weight for path in paths])[0]
-            number = self._numbers[src, dst] = self._network.connect(path.links)
-            self._delay_s.append(sum(self._topology.links[link // 2].delay_s for link in path.links))
-            self._paths.append(path.links)
-            self._sent.append(deque())
-        return number
+    def _checked(self, said: int) -> None:
+        if isinstance(self._called, _Called) and self._called.error is not None:
+            raise self._called.error
+        if checked(said) == STANDS_STILL:
+            raise TrialError(
+                f"simulated time stands still at {self._network.now_s:.9f} s: more than {MOST_AT_ONCE:,} events",
+                fix="give links a lower rate, or chunks more bytes",
+            )
 
     def _stuck(self) -> TrialError:
-        connection = next(number for number, sent in enumerate(self._sent) if sent)
-        message, links = self._sent[connection][0], self._paths[connection]
-        names = self._topology.nodes
-        way = ", ".join(f"{names[self._topology.tail(d)].name}-{names[self._topology.head(d)].name}" for d in links)
+        pair = ctypes.c_int32()
+        chunk = self._library.player_waiting(self._player, ctypes.byref(pair))
+        (src, dst), names = self._work.pairs[pair.value].tolist(), self._topology.nodes
+        tail, head = self._topology.tail, self._topology.head
+        first, end = self._arrays["path_from"][pair.value : pair.value + 2]
+        links = self._arrays["path"][first:end].tolist()
+        way = ", ".join(f"{names[tail(d)].name}-{names[head(d)].name}" for d in links)
         return TrialError(
-            f"nothing moves after {self._network.now_s:.9f} s of simulated time: {message.count_bytes:,.0f} bytes from "
-            f"{names[message.src].name} to {names[message.dst].name} wait for the links {way}",
+            f"nothing moves after {self._network.now_s:.9f} s of simulated time: {self._work.chunk_bytes[chunk]:,.0f} "
+            f"bytes from {names[src].name} to {names[dst].name} wait for the links {way}",
             fix="let the blocked link come back",
         )
+
+
+def _path(topology: Topology, seed: int, src: int, dst: int) -> tuple[int, ...]:
+    """Draw the path of a connection."""
+    paths = topology.paths(src, dst)
+    if len(paths) == 1:
+        return paths[0].links
+    if (several := len({path.connection for path in paths})) > 1:
+        names = topology.nodes
+        raise TopologyError(
+            f"{names[src].name} and {names[dst].name} have {several} connections; one can be simulated",
+            fix="take a topology without parallel circuits and without every_nic",
+        )
+    drawn = random.Random(f"{seed} {src} {dst}")
+    return drawn.choices(paths, [path.weight for path in paths])[0].links
+
+
+class _Called:
+    """A network in Python, as ``player.c`` calls it. ``error`` is what the network raised; the play has ended then."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.error: BaseException | None = None
+        self._last = (ctypes.c_int32 * 0)()
+        self._functions = [type_(getattr(self, f"_{name}")) for name, type_ in Calls.functions]
+
+    def calls(self) -> Calls:
+        """Return its functions, which end with this object."""
+        return Calls(None, *self._functions)
+
+    def _connect(self, state: None, path: Any, hops: int) -> int:
+        del state
+        return self._network.connect(path[:hops])
+
+    def _send(self, state: None, number: int, bits: float) -> int:
+        del state
+        self._network.send(number, bits / 8)
+        return 0
+
+    def _advance(self, state: None, until_s: float) -> int:
+        del state
+        try:
+            ended = self._network.advance(until_s)
+        except BaseException as error:  # it is raised where the player has returned
+            self.error = error
+            return -1
+        self._last = (ctypes.c_int32 * len(ended))(*ended)
+        return len(ended)
+
+    def _ended(self, state: None) -> int:
+        del state
+        return ctypes.addressof(self._last)
+
+    def _now(self, state: None) -> float:
+        del state
+        return self._network.now_s
+
+    def _busy(self, state: None) -> bool:
+        del state
+        return not self._network.is_idle

@@ -1,156 +1,137 @@
-"""Iterations along a forest, as an actor: the engine's decisions (:class:`.messages.Play`) in time.
+"""Iterations along a forest, as tables for the player: the engine's decisions, as :class:`.messages.Play` has them.
 
-Each worker begins an iteration when it has the sums of the one before, whatever the others do. Their messages of two
-iterations may be under way together.
+Chosen: tables by chunk and by class and node, from which each message follows when its turn has come (``player.c``). A
+list of messages with their predecessors would be larger than a machine's memory: N workers of a parameter server have
+N^3 of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.play.actor import Compute, Deed, End, Send, Tell
-from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.messages import Message, Play
-from testbed.workloads.sync.plan import numbered
+from testbed.workloads.sync.messages import Children
+from testbed.workloads.sync.plan import first_class, numbered
+from testbed.workloads.sync.slots import Windows
 
-SYNCHRONISED = "synchronised"
-"""News of a worker that has all its sums of an iteration."""
+Numbers = NDArray[np.int32]
 
 
+@dataclass(frozen=True, eq=False)
 class Synchronisation:
-    """The decisions of all nodes.
+    """The decisions of all nodes in an iteration: K chunks with those of exponents, C classes, V nodes, G gates.
 
     A node takes partial sums of a bucket when its own part of it is complete, as the engine does. Nodes without a
-    gradient take them at once.
-
-    It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
-    there on another play has the same result.
-    """
-
-    def __init__(
-        self,
-        forest: Forest,
-        chunks: ChunkTable,
-        ready_s: NDArray[np.float64] | None = None,
-        start_s: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            ready_s: float64[iterations, workers, buckets]: when buckets are complete after the worker has begun the
-                iteration; float64[workers, buckets] of one iteration; None: of one, at once.
-            start_s: float64[workers]: when each worker begins the first iteration; None: at once.
-        """
-        shape = len(forest.workers), chunks.buckets
-        self._ready_s = (np.zeros(shape) if ready_s is None else ready_s).reshape(-1, *shape)
-        self._start_s = np.zeros(shape[0]) if start_s is None else start_s
-        self._forest, self._chunks = forest, chunks
-        self._ranks = {node: rank for rank, node in enumerate(forest.workers)}
-        every = numbered(forest, chunks)
-        klass = every.klass[: len(every.klass) - len(every.barrier)]
-        per_class = np.bincount(klass, minlength=forest.classes)
-        children = np.array([np.count_nonzero(forest.reduce == node, axis=1) for node in range(len(forest.nodes))])
-        messages = (children @ per_class + (forest.broadcast >= 0).T @ per_class).tolist()
-        self._missing = [count + chunks.buckets * (node in self._ranks) for node, count in enumerate(messages)]
-        self._under_way: dict[int, _Iteration] = {}
-        self._is_over = False
-
-    def begin(self, now_s: float) -> Iterator[Deed]:
-        """Begin: buckets that are complete leave."""
-        del now_s
-        yield from self._open(0)
-        for rank, start_s in enumerate(self._start_s.tolist()):
-            yield from self._begin(0, rank, start_s)
-
-    def happened(self, event: Send | Compute, now_s: float) -> Iterator[Deed]:
-        """Take a message, or a bucket that is complete now."""
-        del now_s
-        if self._is_over:
-            return
-        if isinstance(event, Compute):
-            i, node, bucket = cast("tuple[int, int, int]", event.about)
-            if i not in self._under_way:
-                yield from self._open(i)
-            yield from self._complete(i, node, bucket)
-            return
-        i, message = cast("tuple[int, Message]", event.about)
-        iteration, key = self._under_way[i], (message.dst, message.what.bucket)
-        if message.what.phase == "up" and key in iteration.lacks:
-            iteration.held.setdefault(key, []).append(message)
-        else:
-            yield from self._take(i, message)
-
-    def _open(self, i: int) -> Iterator[Deed]:
-        """Let nodes without a gradient begin an iteration."""
-        self._under_way[i] = _Iteration(self._forest, self._chunks, self._missing)
-        for node in range(len(self._forest.nodes)):
-            if node not in self._ranks:
-                for bucket in range(self._chunks.buckets):
-                    yield from self._complete(i, node, bucket)
-
-    def _begin(self, i: int, rank: int, start_s: float = 0.0) -> Iterator[Deed]:
-        """Let a worker begin an iteration after some time. Where it needs none, it begins the first at once."""
-        node = self._forest.workers[rank]
-        for bucket, after_s in enumerate((start_s + self._ready_s[i, rank]).tolist()):
-            if after_s > 0 or i:
-                yield Compute(after_s, (i, node, bucket))
-            else:
-                yield from self._complete(i, node, bucket)
-
-    def _complete(self, i: int, node: int, bucket: int) -> Iterator[Deed]:
-        iteration = self._under_way[i]
-        iteration.play.complete(node, bucket)
-        if node in self._ranks:
-            iteration.lacks.remove((node, bucket))
-            iteration.missing[node] -= 1
-        yield from self._send(i, node)
-        for message in iteration.held.pop((node, bucket), ()):
-            yield from self._take(i, message)
-
-    def _take(self, i: int, message: Message) -> Iterator[Deed]:
-        iteration = self._under_way[i]
-        iteration.play.arrived(message)
-        iteration.missing[message.dst] -= 1
-        yield from self._send(i, message.dst)
-
-    def _send(self, i: int, node: int) -> Iterator[Deed]:
-        iteration = self._under_way[i]
-        next_message = iteration.play.next_message
-        while (message := next_message(node)) is not None:
-            yield Send(node, message.dst, message.bytes, (i, message))
-        if node in self._ranks and not iteration.missing[node]:
-            yield Tell(node, SYNCHRONISED)
-            yield from self._ended(i, node)
-
-    def _ended(self, i: int, node: int) -> Iterator[Deed]:
-        iteration, is_last = self._under_way[i], i + 1 == len(self._ready_s)
-        iteration.synchronised += 1
-        if iteration.synchronised == len(self._ranks) and i + 1 not in self._under_way:
-            self._is_over = True
-            yield End()
-        elif not is_last:
-            yield from self._begin(i + 1, self._ranks[node])
-
-
-class _Iteration:
-    """State of an iteration.
+    gradient take them at once. Each worker begins an iteration when it has the sums of the one before, whatever the
+    others do. Messages of two iterations may be under way together.
 
     Attributes:
-        play: what nodes send.
-        lacks: buckets that are not complete, by node.
-        held: messages that wait for these.
-        missing: number of messages that are not taken yet, by node; for workers also of buckets that are not complete.
-        synchronised: number of workers that have all sums.
+        nodes: V.
+        workers: nodes, by rank.
+        buckets: number of buckets.
+        data: number of chunks that hold the gradient.
+        klass, bucket: int32[K].
+        before, later: int32[K], the chunk whose sum a worker needs to send this one, and the one that it lets go; -1
+            where there is none.
+        chunk_bytes: float64[K].
+        group_from, chunk_from, order: int32: the chunks that pass a gate are groups, each by class.
+        parent, below: int32[C, V], in the reduce-tree: the parent, and the number of children.
+        forward_from, forward: int32[C * V + 1] and int32: the children in the broadcast-tree.
+        up, down: int32[C, V], the pair that a chunk's way up from a node is, or its way down to it.
+        pairs: int32[P, 2], nodes between which messages go.
+        rank, first_class: int32[V]; rank -1 is no worker.
+        missing: int64[V], messages and own buckets that have to come in an iteration.
     """
 
-    def __init__(self, forest: Forest, chunks: ChunkTable, missing: list[int]) -> None:
-        self.play = Play(forest, chunks)
-        self.lacks = {(node, bucket) for node in forest.workers for bucket in range(chunks.buckets)}
-        self.held: dict[tuple[int, int], list[Message]] = {}
-        self.missing = missing.copy()
-        self.synchronised = 0
+    nodes: int
+    workers: tuple[int, ...]
+    buckets: int
+    data: int
+    klass: Numbers
+    bucket: Numbers
+    before: Numbers
+    later: Numbers
+    chunk_bytes: NDArray[np.float64]
+    group_from: Numbers
+    chunk_from: Numbers
+    order: Numbers
+    parent: Numbers
+    below: Numbers
+    forward_from: Numbers
+    forward: Numbers
+    up: Numbers
+    down: Numbers
+    pairs: Numbers
+    rank: Numbers
+    first_class: Numbers
+    missing: NDArray[np.int64]
+
+
+def synchronisation(forest: Forest, chunks: ChunkTable) -> Synchronisation:
+    """Make the tables of a synchronisation of these chunks."""
+    every = numbered(forest, chunks)
+    count, nodes = len(every.klass) - len(every.barrier), len(forest.nodes)
+    klass = every.klass[:count]
+    before = Windows(klass[: every.data], forest.window).before
+    together = [every.sent_together(gate) for gate in range(len(every.members))]
+    groups = [group for gate in together for group in gate]
+    children = Children(forest.reduce)
+    forward = children if forest.broadcast is forest.reduce else Children(forest.broadcast)
+    per_class = np.bincount(klass, minlength=forest.classes)
+    rank = np.full(nodes, -1, np.int32)
+    rank[list(forest.workers)] = np.arange(len(forest.workers))
+    up, down, pairs = _pairs(forest, per_class > 0)
+    return Synchronisation(
+        nodes=nodes,
+        workers=forest.workers,
+        buckets=every.buckets,
+        data=every.data,
+        klass=_numbers(klass),
+        bucket=_numbers(every.bucket[:count]),
+        before=_filled(count, before),
+        later=_filled(count, {k: later for later, k in before.items()}),
+        chunk_bytes=FLOAT_BYTES * (np.array(every.last[:count], float) - every.first[:count]),
+        group_from=_numbers([0, *accumulate(map(len, together))]),
+        chunk_from=_numbers([0, *accumulate(map(len, groups))]),
+        order=_numbers([k for group in groups for k in group]),
+        parent=_numbers(forest.reduce),
+        below=children.counts,
+        forward_from=_numbers(np.concatenate([[0], np.cumsum(forward.counts)])),
+        forward=forward.nodes,
+        up=up,
+        down=down,
+        pairs=pairs,
+        rank=rank,
+        first_class=_numbers([first_class(forest, node) for node in range(nodes)]),
+        missing=children.counts.T @ per_class + (forest.broadcast >= 0).T @ per_class + every.buckets * (rank >= 0),
+    )
+
+
+def _pairs(forest: Forest, is_used: NDArray[np.bool_]) -> tuple[Numbers, Numbers, Numbers]:
+    """Number the pairs of nodes between which messages of used classes go."""
+    nodes = np.arange(len(forest.nodes))
+    ways = np.stack(
+        [
+            np.where((forest.reduce >= 0) & is_used[:, None], nodes * len(nodes) + forest.reduce, -1),
+            np.where((forest.broadcast >= 0) & is_used[:, None], forest.broadcast * len(nodes) + nodes, -1),
+        ]
+    )
+    used = np.unique(ways)
+    used = used[used >= 0]
+    up, down = np.searchsorted(used, ways).astype(np.int32)
+    return up, down, np.stack(np.divmod(used, len(nodes)), axis=1).astype(np.int32)
+
+
+def _numbers(values: NDArray[np.int32] | NDArray[np.int64] | list[int]) -> Numbers:
+    return np.ascontiguousarray(values, np.int32)
+
+
+def _filled(size: int, values: dict[int, int]) -> Numbers:
+    made = np.full(size, -1, np.int32)
+    made[list(values)] = list(values.values())
+    return made

@@ -7,6 +7,8 @@ until the first chunks reach it, its links wait for those chunks, too.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.steps import are_even, idle_steps
 
@@ -31,6 +33,7 @@ def suiting(slowest_bps: float) -> int:
     return min(most, max(least, int(slowest_bps / 8 * CHUNK_S) // 8 * 8))
 
 
+@lru_cache(maxsize=1)  # a trial's size is asked for while it is planned and again while it runs
 def shortened(forest: Forest, nbytes: float, chunk_bytes: int) -> int:
     """Return ``chunk_bytes``, or less where links would wait longer than ``WAIT`` says in a synchronisation of
     ``nbytes``, or classes would have too few chunks."""

@@ -77,8 +77,8 @@ class Play:
     def __init__(self, forest: Forest, chunks: ChunkTable) -> None:
         self._forest, self._chunks = forest, numbered(forest, chunks)
         self._nodes, self._workers = len(forest.nodes), frozenset(forest.workers)
-        self._children = _Children(forest.reduce)
-        self._forward = self._children if forest.broadcast is forest.reduce else _Children(forest.broadcast)
+        self._children = Children(forest.reduce)
+        self._forward = self._children if forest.broadcast is forest.reduce else Children(forest.broadcast)
         self._leaves = (forest.reduce != ABSENT) & (self._children.counts == 0)
         self._before = Windows(self._chunks.klass[: self._chunks.data], forest.window).before
         self._later = {k: later for later, k in self._before.items()}
@@ -217,19 +217,24 @@ class Play:
         )
 
 
-class _Children:
-    """The children of each node in each tree, by number; ``counts`` is int32[C, V]."""
+class Children:
+    """The children of each node in each tree, by number.
+
+    Attributes:
+        nodes: int32, those of node 0 in class 0, then those of node 1, ...; classes follow each other.
+        counts: int32[C, V].
+    """
 
     def __init__(self, trees: Parents) -> None:
         classes, children = np.nonzero(trees >= 0)
         keys = classes * trees.shape[1] + trees[classes, children]
-        self._children = children[np.argsort(keys, kind="stable")].astype(np.int32)
+        self.nodes = children[np.argsort(keys, kind="stable")].astype(np.int32)
         self.counts = np.bincount(keys, minlength=trees.size).astype(np.int32).reshape(trees.shape)
         self._ends = np.cumsum(self.counts, dtype=np.int32).reshape(trees.shape)
 
     def of(self, klass: int, node: int) -> list[int]:
         end = self._ends[klass, node]
-        found: list[int] = self._children[end - self.counts[klass, node] : end].tolist()
+        found: list[int] = self.nodes[end - self.counts[klass, node] : end].tolist()
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,7 @@ from testbed.lab.simulator.place import LIMITS
 from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
-from testbed.workloads.play.queues import Queues
-from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.play.player import Player
 
 from ..bench import fits_schema
 
@@ -105,13 +104,14 @@ def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> N
 def test_iterations_that_are_alike_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
-    class Counted(Synchronisation):
-        def __init__(self, *arguments: Any) -> None:
+    class Counted(Player):
+        def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
             begun.append(arguments)
-            super().__init__(*arguments)
+            return super().told(*arguments)
 
-    monkeypatch.setattr("testbed.workloads.kinds.forest.simulation.Synchronisation", Counted)
-    _, outcome = played(tmp_path, "workload.iterations=100")
+    monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    unequal = "arms=[{topology: star(hosts=64), scheme: ring}]"  # its chunks differ by a float, and so its beginnings
+    _, outcome = played(tmp_path, unequal, "workload.iterations=100")
     assert len(begun) == 1
     assert outcome.record["fidelity"]["verdict"] == "SIMULATED", "all links carried a hundred times as much"
     assert gst_s(outcome) == pytest.approx([gst_s(outcome)[0]] * 100)
@@ -189,14 +189,14 @@ def test_a_link_that_stays_blocked_fails_the_trial(tmp_path: Path) -> None:
 def test_a_trial_without_memory_fails_and_the_next_one_runs(
     lack: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = Queues.connect
+    told = Player.told
 
-    def limited(network: Queues, path: Sequence[int]) -> int:
-        if len(path) > 2:
+    def limited(player: Player, *arguments: Any) -> Iterator[tuple[float, int]]:
+        if len(player.carried_bytes()) > 8:
             raise lack
-        return connect(network, path)
+        return told(player, *arguments)
 
-    monkeypatch.setattr(Queues, "connect", limited)
+    monkeypatch.setattr(Player, "told", limited)
     racks = "{topology: 'spine_leaf(racks=2,hosts_per_rack=2,spines=1)', scheme: ring}"
     arms = f"arms=[{racks}, {{topology: star(hosts=4), scheme: ring}}]"
     source = read(SPEC, "spec.yaml", Path(), [arms])

@@ -71,7 +71,7 @@ def test_a_simulated_trial_has_messages_and_memory_and_no_kernel() -> None:
     assert met(found) == [
         "  warm-up             1 of 2 iterations",
         "  chunk               128 KiB",
-        "  memory              at most 398 KiB for the messages of an iteration",
+        "  memory              at most 99.6 KiB for the messages of an iteration",
     ]
     assert text(found).splitlines()[3].split()[:4] == ["trial", "workers", "messages", "links"]
     assert found["trials"][0]["builds"] == {"hosts": 3, "switches": 1, "links": 3, "rate_bps": 200_000_000}

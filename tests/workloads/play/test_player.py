@@ -1,54 +1,61 @@
-"""The loop that plays an actor: time, delays, changes of rates, and its ends."""
+"""The loop that plays a synchronisation: time, delays, changes of rates, and its ends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from testbed.base.errors import TopologyError, TrialError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play import player
-from testbed.workloads.play.actor import Compute, Deed, Send, Tell
+from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Planned, Player, RateChange
+from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
+from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
 
-class Messages:
-    """An actor that sends these messages at once, and tells of each that arrives."""
-
-    def __init__(self, deeds: Sequence[Deed]) -> None:
-        self._deeds = deeds
-
-    def begin(self, now_s: float) -> Iterable[Deed]:
-        assert now_s == 0
-        return self._deeds
-
-    def happened(self, event: Send | Compute, now_s: float) -> Iterable[Deed]:
-        return [Tell(0, f"{event.about} at {now_s:.6f}")]
+def sent(topology: Topology, *messages: tuple[int, int], chunk_bytes: int = 10**6) -> Synchronisation:
+    """Node 0 sends a message to each of these nodes at once, with so many bytes."""
+    reduce = np.full((len(messages), len(topology.nodes)), ABSENT, np.int32)
+    for klass, (dst, _) in enumerate(messages):
+        reduce[klass, [0, dst]] = dst, ROOT
+    floats = np.array([size // FLOAT_BYTES for _, size in messages])
+    nodes = tuple(node.name for node in topology.nodes)
+    broadcast = np.where(reduce == ROOT, ROOT, ABSENT).astype(np.int32)
+    forest = Forest("sent", nodes, tuple(topology.hosts), floats, reduce, broadcast)
+    return synchronisation(forest, cut(forest, int(floats.sum()), [(0, int(floats.sum()))], chunk_bytes))
 
 
-def news(topology: Topology, *deeds: Deed, changes: Iterable[RateChange] = ()) -> list[str]:
-    return [tell.news for _, tell in Player(topology, timeline=Planned(changes)).told(Messages(deeds))]
+def ends(topology: Topology, work: Synchronisation, changes: Iterable[RateChange] = ()) -> list[tuple[float, int]]:
+    """When nodes have what was sent to them (s)."""
+    told = list(Player(topology, work, timeline=Planned(changes)).told())
+    assert told[0] == (0, 0), "nothing is sent to node 0"
+    return [(round(at_s, 9), node) for at_s, node in told[1:]]
 
 
 def test_messages_arrive_in_the_time_that_their_links_take(topology: Callable[..., Topology]) -> None:
     star = topology("star(hosts=3)", 8_000)
-    deeds = Send(0, 1, 500, "a"), Send(0, 2, 1000, "b"), Compute(0.25, "c")
-    assert news(star, *deeds) == ["c at 0.250000", "a at 1.000000", "b at 1.500000"]
+    assert ends(star, sent(star, (1, 500), (2, 1000))) == [(1.0, 1), (1.5, 2)]
 
 
 def test_each_link_delays_a_message_and_not_the_next_one_behind_it() -> None:
     star = build_topology("star(hosts=2)", rate_bps=8_000, delay_s=0.1)
-    assert news(star, Send(0, 1, 1000, "a"), Send(0, 1, 1000, "b")) == ["a at 1.200000", "b at 2.200000"]
+    assert ends(star, sent(star, (1, 1000))) == [(1.2, 1)]
+    assert ends(star, sent(star, (1, 2000), chunk_bytes=1000)) == [(2.2, 1)]
 
 
 def test_bytes_before_and_after_a_link_halves_add_up(topology: Callable[..., Topology]) -> None:
     star = topology("star(hosts=2)", 8_000)
     uplink = star.paths(0, 1)[0].links[0]
-    played = Player(star, timeline=Planned([RateChange(0.5, uplink, 4_000)]))
-    assert [tell.news for _, tell in played.told(Messages([Send(0, 1, 1000, "a")]))] == ["a at 1.500000"]
+    played = Player(star, sent(star, (1, 1000)), timeline=Planned([RateChange(0.5, uplink, 4_000)]))
+    assert [at_s for at_s, _ in played.told()] == pytest.approx([0, 1.5])
     assert played.carried_bytes()[uplink] == 1000
 
 
@@ -56,7 +63,7 @@ def test_a_link_that_is_blocked_and_comes_back_only_takes_longer(topology: Calla
     star = topology("star(hosts=2)", 8_000)
     uplink = star.paths(0, 1)[0].links[0]
     changes = RateChange(0.5, uplink, 0), RateChange(2.0, uplink, 8_000)
-    assert news(star, Send(0, 1, 1000, "a"), changes=changes) == ["a at 2.500000"]
+    assert ends(star, sent(star, (1, 1000)), changes) == [(2.5, 1)]
 
 
 def test_a_link_that_stays_blocked_is_named_with_the_time(topology: Callable[..., Topology]) -> None:
@@ -64,7 +71,7 @@ def test_a_link_that_stays_blocked_is_named_with_the_time(topology: Callable[...
     change = RateChange(0.5, star.paths(0, 1)[0].links[0], 0)
     first, switch, second = (star.nodes[node].name for node in (0, 2, 1))
     with pytest.raises(TrialError) as caught:
-        news(star, Send(0, 1, 1000, "a"), changes=[change])
+        ends(star, sent(star, (1, 1000)), [change])
     assert str(caught.value) == (
         f"nothing moves after 0.500000000 s of simulated time: 1,000 bytes from {first} to {second} wait for the links "
         f"{first}-{switch}, {switch}-{second}\n  fix: let the blocked link come back"
@@ -72,36 +79,51 @@ def test_a_link_that_stays_blocked_is_named_with_the_time(topology: Callable[...
 
 
 def test_time_that_stands_still_is_an_error(topology: Callable[..., Topology], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Circle(Messages):
-        def happened(self, event: Send | Compute, now_s: float) -> Iterable[Deed]:
-            assert now_s == 0
-            return [event]
-
-    monkeypatch.setattr(player, "MOST_AT_ONCE", 1_000)
-    with pytest.raises(TrialError, match=r"stands still at 0\.000000000 s: more than 1,000 events"):
-        list(Player(topology("star(hosts=2)")).told(Circle([Send(0, 1, 0, "a")])))
+    """Workers that need no time for the next iteration begin it at the moment at which they have the sums."""
+    star = topology("star(hosts=2)")
+    monkeypatch.setattr(player, "MOST_AT_ONCE", 0)
+    played = Player(star, sent(star, (1, 1000)))
+    with pytest.raises(TrialError, match=r"stands still at 0\.000000000 s: more than 0 events"):
+        list(played.told(np.zeros((2, 2, 1))))
 
 
 @pytest.mark.parametrize("never_s", [math.inf, math.nan])
 def test_what_never_happens_is_refused(topology: Callable[..., Topology], never_s: float) -> None:
     star = topology("star(hosts=2)")
-    with pytest.raises(ValueError, match="Compute"):
-        news(star, Compute(never_s, "a"))
+    with pytest.raises(ValueError, match="never complete"):
+        list(Player(star, sent(star, (1, 1000))).told(np.full((2, 1), never_s)))
 
 
 def test_nodes_with_several_connections_are_refused(topology: Callable[..., Topology]) -> None:
     star = topology("star(hosts=3,server_nics=2,routing=every_nic)")
     with pytest.raises(TopologyError, match="have 2 connections; one can be simulated"):
-        news(star, Send(0, 2, 1, "a"))
+        Player(star, sent(star, (2, 4)))
 
 
 def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topology]) -> None:
     racks = topology("spine_leaf(racks=2,hosts_per_rack=2,spines=4,routing=ecmp)")
 
     def links(seed: int) -> list[int]:
-        played = Player(racks, seed=seed)
-        assert len(list(played.told(Messages([Send(0, 2, 1, "a")])))) == 1
+        played = Player(racks, sent(racks, (2, 4)), seed=seed)
+        assert len(list(played.told())) == 4
         return [int(link) for link in played.carried_bytes().nonzero()[0]]
 
     assert len({tuple(links(seed)) for seed in range(40)}) == 4
     assert links(3) == links(3)
+
+
+def test_an_error_of_a_network_in_python_ends_the_play(topology: Callable[..., Topology]) -> None:
+    class Ended:
+        def __init__(self, rate_bps: NDArray[np.float64]) -> None:
+            self._fluid = Fluid(rate_bps)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._fluid, name)
+
+        def advance(self, until_s: float) -> list[int]:
+            raise TrialError(f"the network has ended before {until_s} s", fix="begin anew")
+
+    star = topology("star(hosts=2)")
+    engine: Any = Ended
+    with pytest.raises(TrialError, match="the network has ended before inf s"):
+        list(Player(star, sent(star, (1, 1000)), engine=engine).told())

@@ -17,7 +17,7 @@ from testbed.workloads.play import simgrid
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Network, Planned, Player, RateChange
 from testbed.workloads.play.simgrid import SimGrid
-from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.schemes import build
 
@@ -83,9 +83,9 @@ def test_both_engines_simulate_the_same_time_for_each_worker(
     times = []
     for engine in (Fluid, SimGrid):
         change = Planned([RateChange(0.02, 0, 5e7)])
-        player = Player(made, seed=3, goodput=0.95, timeline=change, engine=engine)
-        told = player.told(Synchronisation(forest, chunks))
-        times.append({tell.node: at_s for at_s, tell in told})
+        work = synchronisation(forest, chunks)
+        player = Player(made, work, seed=3, goodput=0.95, timeline=change, engine=engine)
+        times.append({node: at_s for at_s, node in player.told()})
     ours, judged = times
     assert set(ours) == set(forest.workers)
     assert ours == pytest.approx(judged, rel=1e-6)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play.player import Player
-from testbed.workloads.play.synchronisation import SYNCHRONISED, Synchronisation
+from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.sync.chunks import ChunkTable, cut, whole
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.schemes import build
@@ -25,10 +25,9 @@ def times(
 ) -> dict[int, float]:
     """When each worker has all sums (s)."""
     forest = build(scheme, topology, [FLOATS])
-    told = list(Player(topology).told(Synchronisation(forest, chunks or whole(forest, FLOATS), ready_s)))
-    assert all(tell.news == SYNCHRONISED for _, tell in told)
-    assert sorted(tell.node for _, tell in told) == sorted(forest.workers)  # each once
-    return {tell.node: at_s for at_s, tell in told}
+    told = list(Player(topology, synchronisation(forest, chunks or whole(forest, FLOATS))).told(ready_s))
+    assert sorted(node for _, node in told) == sorted(forest.workers)  # each once
+    return {node: at_s for at_s, node in told}
 
 
 @pytest.mark.parametrize(
@@ -88,9 +87,9 @@ def test_links_carry_the_bytes_of_theory_in_no_less_than_the_bound(
     chunks = cut(forest, FLOATS, [(0, FLOATS // 3), (FLOATS // 3, FLOATS)], 4_000_000)
     exponents = forest.fixed is not None and forest.fixed.scale is None
 
-    def play() -> tuple[list[tuple[float, object]], Player]:
-        played = Player(made)
-        return list(played.told(Synchronisation(forest, chunks, np.full((len(forest.workers), 2), 0.1)))), played
+    def play() -> tuple[list[tuple[float, int]], Player]:
+        played = Player(made, synchronisation(forest, chunks))
+        return list(played.told(np.full((len(forest.workers), 2), 0.1))), played
 
     told, played = play()
     theory = cost(forest, made, 4 * FLOATS)

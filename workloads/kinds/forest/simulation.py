@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.workloads.kinds.parts import Simulation
-from testbed.workloads.play.actor import Actor
-from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.forest import Forest
 
@@ -28,8 +26,6 @@ class ForestSimulation(Simulation[Forest]):
         edges = np.count_nonzero(plan.reduce >= 0, axis=1) + np.count_nonzero(plan.broadcast >= 0, axis=1)
         return int(np.bincount(klass, minlength=plan.classes) @ edges)
 
-    def actor(
-        self, plan: Forest, chunks: tuple[Gradient, int], ready_s: NDArray[np.float64], start_s: NDArray[np.float64]
-    ) -> Actor:
+    def synchronisation(self, plan: Forest, chunks: tuple[Gradient, int]) -> Synchronisation:
         gradient, chunk_bytes = chunks
-        return Synchronisation(plan, cut(plan, gradient.floats, gradient.buckets, chunk_bytes), ready_s, start_s)
+        return synchronisation(plan, cut(plan, gradient.floats, gradient.buckets, chunk_bytes))
