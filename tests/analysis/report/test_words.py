@@ -43,7 +43,14 @@ def test_times_of_a_profile_are_over_links_of_a_rate_unless_arms_have_rates_of_t
     resolved = {"workload": work, "links": {"rate_bps": 40_000_000_000}, "arms": [{"rate_bps": None}] * 2}
     assert "over links of 40" in words.scale(replace(run, resolved=resolved))
     resolved["arms"] = [{"rate_bps": None}, {"rate_bps": 10**9}]
-    assert "times are those of the whole models" in words.scale(replace(run, resolved=resolved))
+    several = replace(run, resolved=resolved)
+    assert "times are those of the whole models" in words.scale(several)
+    assert "the sums were checked" in words.scale(several)
+    played = replace(several, trials=tuple(judged(trial, "SIMULATED") for trial in several.trials))
+    for simulated in (played, replace(played, resolved=resolved | {"arms": []})):
+        told = words.scale(simulated)
+        assert told.startswith("No model was trained: transfers were played in simulated time, and nothing was summed.")
+        assert "checked" not in told
 
 
 def test_who_did_it_how_often() -> None:
