@@ -59,6 +59,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "overlap_off": ("  iterations: 3\n", "  iterations: 3\n  overlap: off\n"),
     "label_no": ("label: PS", "label: no"),
     "label_on": ("label: PS", "label: on"),
+    "label_null": ("label: PS", "label: null"),
+    "label_empty": ("label: PS", "label:"),
     "label_of_a_version": ("label: PS", "label: 1.10"),
     "label_that_is_a_number": ("label: PS", "label: 12"),
     "label_that_is_a_list": ("label: PS", "label: [a]"),
