@@ -312,6 +312,9 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     alone = [cell for cell in cells if len(cell.counted(number)) < 2]
     if not alone:
         return []
+    if any(len(cell.finished) > 1 for cell in alone):  # measured more than once, but not VALID
+        named = shortened([in_cell(cell) for cell in alone], MOST_NAMED, "; ")
+        return [f"Only one trial counts in {CALLED[number]}, so there is no interval: {named}."]
     if len(alone) == len(cells):
         told = "Simulated trials run once" if are_simulated(cells, number) else "Each was measured once"
         return [f"{told}, so there are no intervals."]

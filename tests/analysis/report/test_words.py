@@ -100,3 +100,13 @@ def test_networks_that_are_not_named_are_counted(more: int, sentence: str) -> No
     told = [["Said."]] * (words.MOST_NAMED + more)
     assert words.of_networks(told) == ["Said."] * words.MOST_NAMED + [sentence]
     assert words.of_networks(told[more:]) == ["Said."] * words.MOST_NAMED
+
+
+def test_repeats_of_which_one_counts_were_not_measured_once(run: Run) -> None:
+    first = only(run, "ps-b16").trials[0]
+    again = judged(replace(first, id="again", repeat=1), "INVALID")
+    (cell,) = cells(replace(run, trials=(judged(first, "VALID"), again)))
+    (told,) = words.about_intervals([cell], "jct")
+    assert told == "Only one trial counts in JCT, so there is no interval: PS on fat-tree at batch 16."
+    (cell,) = cells(replace(run, trials=(judged(first, "VALID"),)))
+    assert words.about_intervals([cell], "jct") == ["Each was measured once, so there are no intervals."]
