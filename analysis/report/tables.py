@@ -130,7 +130,7 @@ def _settings(found: Sequence[MeasuredCell]) -> list[_Column]:
 def _point(cell: MeasuredCell, key: str) -> Value:
     value = cell.trials[0].point.get(key)
     number = float(value) if isinstance(value, int | float) else None
-    return Value(NONE if value is None else as_text(value), number, state=SETTING)
+    return Value(NONE if value is None else words.unbroken(as_text(value)), number, state=SETTING)
 
 
 def _fidelity(cell: MeasuredCell) -> Value:

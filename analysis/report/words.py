@@ -156,15 +156,17 @@ def _scale(run: Run) -> str:
         return ""
     model, scale, rate_bps = run.played
     rates = {one.get("rate_bps") for one in run.resolved.get("arms") or []}
+    is_simulated = any(trial.simulated for trial in run.finished)
+    summed = "transfers were played in simulated time, and nothing was summed" if is_simulated else ""
     if len(rates) > 1 or (run.resolved.get("sweep") or {}).keys() & OF_SCALE:
+        summed = summed or "workers summed random values of the gradients' sizes, and the sums were checked"
         return (
-            "No model was trained: workers summed random values of the gradients' sizes, and the sums were checked. "
-            "The scale divides gradients and link rates by the same number, so times are those of the whole models. "
-            "Bytes and rates below are those in the lab."
+            f"No model was trained: {summed}. The scale divides gradients and link rates by the same number, so times "
+            "are those of the whole models. Bytes and rates below are those in the lab."
         )
     if model:
-        summed = f"workers summed random values of {model}'s gradient sizes"
-        what = f"No model was trained: {summed}, and the sums were checked."
+        summed = summed or f"workers summed random values of {model}'s gradient sizes, and the sums were checked"
+        what = f"No model was trained: {summed}."
         part, whole = f"the gradient has 1/{scale:g} of its bytes", "model"
     else:
         what = "A trace was played: ranks exchanged made-up values of its sizes, and every result was checked."
@@ -310,6 +312,9 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     alone = [cell for cell in cells if len(cell.counted(number)) < 2]
     if not alone:
         return []
+    if any(len(cell.finished) > 1 for cell in alone):  # measured more than once, but not VALID
+        named = shortened([in_cell(cell) for cell in alone], MOST_NAMED, "; ")
+        return [f"Only one trial counts in {CALLED[number]}, so there is no interval: {named}."]
     if len(alone) == len(cells):
         told = "Simulated trials run once" if are_simulated(cells, number) else "Each was measured once"
         return [f"{told}, so there are no intervals."]

@@ -45,12 +45,12 @@ SETUP_MEANING = "set-up: from the start of a script's first process to its first
 def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     """Make header and rows as text; a cell none of whose trials was done has none but its name.
 
-    Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
-    done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
-    arm ``first``, of a job of several over the first job of its name
-    (:func:`testbed.analysis.cell.references`, :func:`testbed.analysis.numbers.ratios.speed_up`); there may be none. Of
-    the staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of;
-    the accuracy is the highest that every trial with the same batch at the same point reached
+    Columns of accuracy are left out if no trial has one. Of trials that are repeated, each number is the median over
+    those in which it is VALID, or, where none is, that were done, and ``±`` half the range of their GST over it. The
+    error is the largest of those trials. Speed-up is over the arm ``first``, of a job of several over the first job of
+    its name (:func:`testbed.analysis.cell.references`, :func:`testbed.analysis.numbers.ratios.speed_up`); there may be
+    none. Of the staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT
+    is of; the accuracy is the highest that every trial with the same batch at the same point reached
     (:mod:`testbed.analysis.numbers.goal`). Where weights have another quality than accuracy, both columns are of that
     one.
     """
@@ -58,8 +58,10 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     swept = any(cell.at for cell in found)
     repeated = any(len(trials) > 1 for trials in found.values())
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
+    if not any(record.get("accuracy") for record in records):
+        header = [name for name in header if name not in (ACCURACY, TO_ACCURACY)]
     if any(_has_staleness(record) for record in records):
-        header.insert(header.index(ACCURACY), STALE)
+        header.insert(header.index(ERROR) + 1, STALE)
     if any(attempt_count(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
     if any(map(_has_setup, records)):

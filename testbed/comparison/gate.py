@@ -165,7 +165,10 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
         )
     write_baseline(side, out)
     needed = least_repeats(len(METRICS) * len(side.cells))
-    few = [cell for cell in side.cells if _fewest([one for one in side.trials if one.cell == cell]) < needed]
+    of_cells = [[one for one in side.trials if one.cell == cell] for cell in side.cells]
+    few = [trials for trials in of_cells if _fewest(trials) < needed]
+    are_repeated = all(len(trials) >= REPEATS for trials in few)
+    mend = f"testbed report {run} says why others are not" if are_repeated else f"run with --set repeats={REPEATS}"
     of = counted(len(side.cells), "cell")
     note = f"{len(few)} of {of} with fewer than the {needed} trials, VALID in every number, that a decision needs"
     return {
@@ -173,7 +176,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
         "trials": len(side.trials),
         "valid": len(valid),
         "verdict": in_short([{name: Number(of) for name, of in one.verdicts.items()} for one in side.trials]),
-        "note": f"{note}: run with --set repeats={REPEATS}" if few else "",
+        "note": f"{note}: {mend}" if few else "",
     }
 
 

@@ -124,9 +124,10 @@ class Conductor:
         told, fix = error, error.fix
         if self.kills:
             killed = ", ".join(list(self.kills))
-            fix = fix if goes_on else f"remove the kill, with which this trial ends{instead}"
+            is_why = error.process in self.kills or not goes_on
+            fix = f"remove the kill, with which this trial ends{instead}" if is_why else fix
             told = type(error)(f"after perturb had killed {killed}: {error.problem}", fix=fix)
-            told.by_perturb = error.process in self.kills or not goes_on
+            told.by_perturb = is_why
         elif halted:
             if not error.signalled:
                 instead = instead if all(record.stops for record in halted.values()) else ""
@@ -239,6 +240,18 @@ class Conductor:
             self.halted[event.halts] = (record, math.inf)
         if event.resumes in self.halted:
             self.halted[event.resumes] = (self.halted[event.resumes][0], record.done_s)
+
+
+def blamed_for_job(error: WorkerError, records: Sequence[Record]) -> WorkerError:
+    """Copy the error of a job that failed while others went on, saying so if it is of a process that was killed on
+    purpose."""
+    if not any(error.process in record.kills for record in records):
+        return error
+    told = WorkerError(
+        f"after perturb had killed {error.process}: {error.problem}", fix="remove the kill, with which this job ends"
+    )
+    told.process, told.at_s, told.signalled, told.by_perturb = error.process, error.at_s, error.signalled, True
+    return told
 
 
 def _planned_s(feed: Feed, at: Moment) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.base.errors import TrialError
-from testbed.control.conductor import Conductor, Record
+from testbed.control.conductor import Conductor, Record, blamed_for_job
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.patching import Patching
@@ -80,7 +80,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         name: switched(course, seen.changes.get(name, ())) for name, course in processes.courses(seen.events).items()
     }
     seen.not_kept = processes.kept()
-    seen.began, seen.failed = starting.began, starting.failed
+    seen.began = starting.began
+    seen.failed = {name: blamed_for_job(error, seen.events) for name, error in starting.failed.items()}
     if switching:
         seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s
     lab.down()

@@ -30,6 +30,9 @@ CHANGES_WITHIN_S = 60.0
 """Changes of links' rates count for a guess as far as they are planned so soon."""
 COMMAND_S = 60.0
 """Guess of the time of programs that tell of no iterations."""
+SCRIPT_S, RANK_S = 6.0, 3.0
+"""Guess of the time of a script that trains for some seconds, and of what each of its ranks adds on two cores, by its
+imports of PyTorch for the most part: trials of four ranks took 19 to 20 s, 12 of them before the first iteration."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
 PLAYED_MESSAGE_S = 3e-6
@@ -49,7 +52,7 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     probes = {finding.probe for finding in trial.findings.values()} & EXPECTED_S.keys()
     overhead_s += sum(EXPECTED_S[probe](trial.topology) for probe in probes)
     if not job.is_synchronised:
-        return COMMAND_S + overhead_s
+        return overhead_s + (COMMAND_S if job.kind.program else SCRIPT_S + RANK_S * job.world)
     changes = planned_changes(trial)
     trained_s = TRAINED_S if any(job.work.is_trained for job in trial.jobs) else 0.0
     return max(job.planned_s + job_s(job, changes, plays=plays) for job in trial.jobs) + overhead_s + trained_s

@@ -14,7 +14,7 @@ from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
 from testbed.experiment.conditions import SHOWN, met, warnings
-from testbed.experiment.duration import Estimate
+from testbed.experiment.duration import SCRIPT_S, Estimate
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
@@ -123,6 +123,13 @@ def predict(trial: Trial) -> dict[str, Any]:
     }
 
 
+def _guess(trial: Mapping[str, Any]) -> str:
+    """What is taken for granted of a trial whose duration is not known."""
+    if not trial["command"]:
+        return "computing a gradient takes half a second"
+    return f"a script trains for {SCRIPT_S:g} s" if trial["scheme"] else "a command takes a minute"
+
+
 def _iteration(job: Job) -> dict[str, float]:
     """Return what the job's kind predicts of an iteration, if it does."""
     return {"iteration_predicted_s": predicted} if (predicted := job.iteration_predicted_s) is not None else {}
@@ -134,8 +141,8 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     header = ("trial", "workers", first, "links", "gradient", "wire", "least GST", "least JCT")
     rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
     about = time_text(round(found["duration_s"]))
-    guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
-    known = "" if found["duration_known"] else f", if {guess}"
+    guesses = {_guess(trial): None for trial in found["trials"]}
+    known = "" if found["duration_known"] else f", if {' and '.join(guesses)}"
     many = counted(len(found["trials"]), "trial")
     cells = (
         f" ({counted(len(rows), 'cell')}, {found['repeats']} repeats of each; the table has the first)"

@@ -138,9 +138,10 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         path = path[:-1]
     key = "" if isinstance(path[-1], int) else f"{path[-1]}: "
     form = key + schema.example(path)
-    if kind == "string_type" and (read := _read_as(value)):
+    written = _word_at(path, texts)
+    if kind == "string_type" and (read := _read_as(value, written)):
         meaning, word = read
-        quoted = f"'{_word_at(path, texts) or word}'"
+        quoted = f"'{written or word}'"
         other = "" if form.endswith(ANY_TEXT) else f", or write it as {form}"
         whole = tuple(key for key in path if key not in _TAGS)
         if _is_set(whole, texts):  # a shell takes quotes away
@@ -150,11 +151,13 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
     return problem, f"write it as {form}"
 
 
-def _read_as(value: object) -> tuple[str, str] | None:
+def _read_as(value: object, written: str | None) -> tuple[str, str] | None:
     """Say what YAML takes an unquoted word for, and give such a word; None of a value that no single word gives.
 
-    YAML 1.1 reads ``no`` and ``off`` as false, and ``yes`` and ``on`` as true.
+    YAML 1.1 reads ``no`` and ``off`` as false, ``yes`` and ``on`` as true, and ``null`` and ``~`` as no value.
     """
+    if value is None and written:
+        return "an empty value (as null and ~ are in YAML)", written
     if isinstance(value, bool):
         return truth_text(value), "yes" if value else "no"
     if isinstance(value, int | float):

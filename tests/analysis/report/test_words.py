@@ -43,7 +43,14 @@ def test_times_of_a_profile_are_over_links_of_a_rate_unless_arms_have_rates_of_t
     resolved = {"workload": work, "links": {"rate_bps": 40_000_000_000}, "arms": [{"rate_bps": None}] * 2}
     assert "over links of 40" in words.scale(replace(run, resolved=resolved))
     resolved["arms"] = [{"rate_bps": None}, {"rate_bps": 10**9}]
-    assert "times are those of the whole models" in words.scale(replace(run, resolved=resolved))
+    several = replace(run, resolved=resolved)
+    assert "times are those of the whole models" in words.scale(several)
+    assert "the sums were checked" in words.scale(several)
+    played = replace(several, trials=tuple(judged(trial, "SIMULATED") for trial in several.trials))
+    for simulated in (played, replace(played, resolved=resolved | {"arms": []})):
+        told = words.scale(simulated)
+        assert told.startswith("No model was trained: transfers were played in simulated time, and nothing was summed.")
+        assert "checked" not in told
 
 
 def test_who_did_it_how_often() -> None:
@@ -93,3 +100,13 @@ def test_networks_that_are_not_named_are_counted(more: int, sentence: str) -> No
     told = [["Said."]] * (words.MOST_NAMED + more)
     assert words.of_networks(told) == ["Said."] * words.MOST_NAMED + [sentence]
     assert words.of_networks(told[more:]) == ["Said."] * words.MOST_NAMED
+
+
+def test_repeats_of_which_one_counts_were_not_measured_once(run: Run) -> None:
+    first = only(run, "ps-b16").trials[0]
+    again = judged(replace(first, id="again", repeat=1), "INVALID")
+    (cell,) = cells(replace(run, trials=(judged(first, "VALID"), again)))
+    (told,) = words.about_intervals([cell], "jct")
+    assert told == "Only one trial counts in JCT, so there is no interval: PS on fat-tree at batch 16."
+    (cell,) = cells(replace(run, trials=(judged(first, "VALID"),)))
+    assert words.about_intervals([cell], "jct") == ["Each was measured once, so there are no intervals."]

@@ -21,6 +21,7 @@ from testbed.analysis.comparing.measured import Measured, Side, read
 from testbed.analysis.tables.samples import COLUMNS
 from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
+from testbed.comparison import gate
 from testbed.comparison.gate import Gate, make_baseline
 from testbed.execution.execute import Outcome, blank
 from testbed.experiment.progress import Lines
@@ -316,7 +317,9 @@ def test_a_baseline_says_in_which_numbers_trials_are_valid(ran: tuple[Source, Pa
     assert (told["valid"], told["verdict"]) == (12, "GST 12, JCT 10 of 12 VALID")
 
 
-def test_a_baseline_of_few_trials_is_made_with_a_note(ran: tuple[Source, Path], tmp_path: Path) -> None:
+def test_a_baseline_of_few_trials_is_made_with_a_note(
+    ran: tuple[Source, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, run = ran
     for path in (run / "trials").glob("ring-*-r[56].json"):
         path.unlink()
@@ -326,6 +329,10 @@ def test_a_baseline_of_few_trials_is_made_with_a_note(ran: tuple[Source, Path], 
         "1 of 2 cells with fewer than the 6 trials, VALID in every number, that a decision needs: "
         "run with --set repeats=10"
     )
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "REPEATS", 4)  # more of them would not help
+        told = make_baseline(run, tmp_path / "again.json")
+    assert told["note"].endswith(f"that a decision needs: testbed report {run} says why others are not")
     kept = read(tmp_path / "baseline.json").trials[0]
     assert kept.values.keys() == {"gst", "jct", "throughput"}
     assert kept.gst_s == pytest.approx((0.2, 0.2))  # the first of three iterations is warm-up

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
-from testbed.control.conductor import Conductor, Record, timeline
+from testbed.control.conductor import Conductor, Record, blamed_for_job, timeline
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.lab.base import LinkChange
@@ -141,11 +142,13 @@ def test_a_scheme_that_goes_on_fails_of_something_else_than_a_kill(tmp_path: Pat
     with conducted(Schedule((iter([killed]),)), FakeLab(), tmp_path) as conductor:
         until(lambda: conductor.kills)
     error = WorkerError("the worker on h0 ended with exit status 1", fix="x")
-    for process, by_perturb in (("h0", False), ("h1", True)):
-        error.process = process
-        told = conductor.blamed(error, goes_on=True)
-        assert (told.fix, told.by_perturb) == ("x", by_perturb)
-        assert told.problem == "after perturb had killed h1: the worker on h0 ended with exit status 1"
+    for process, ends in itertools.product(("h0", "h1"), ("trial", "job")):
+        error.process, by_perturb = process, process == "h1"
+        told = conductor.blamed(error, goes_on=True) if ends == "trial" else blamed_for_job(error, conductor.records)
+        assert told.by_perturb == by_perturb
+        assert told.fix == (f"remove the kill, with which this {ends} ends" if by_perturb else "x")
+        named = by_perturb or ends == "trial"
+        assert told.problem.startswith("after perturb had killed h1: the worker" if named else "the worker")
 
 
 def halted(until_s: float | None, kind: str = "freeze") -> Schedule:

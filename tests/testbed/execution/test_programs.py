@@ -89,6 +89,9 @@ def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Pat
     assert planned["trials"][0]["gst_theory_s"] is None
     assert planned["trials"][1]["builds"]["processes"] == 2
     assert "about 2 min 5 s, if a command takes a minute" in text(planned)
+    ring = SPEC.replace("arms:\n", "arms:\n  - {topology: star(hosts=4), scheme: ring}\n")
+    planned = plan(read(ring, "spec.yaml", tmp_path))
+    assert "about 2 min 25 s, if a script trains for 6 s and a command takes a minute" in text(planned)
 
 
 def test_repeats_have_ids_of_their_own(tmp_path: Path) -> None:

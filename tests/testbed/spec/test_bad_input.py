@@ -59,6 +59,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "overlap_off": ("  iterations: 3\n", "  iterations: 3\n  overlap: off\n"),
     "label_no": ("label: PS", "label: no"),
     "label_on": ("label: PS", "label: on"),
+    "label_null": ("label: PS", "label: null"),
+    "label_empty": ("label: PS", "label:"),
     "label_of_a_version": ("label: PS", "label: 1.10"),
     "label_that_is_a_number": ("label: PS", "label: 12"),
     "label_that_is_a_list": ("label: PS", "label: [a]"),
@@ -757,9 +759,9 @@ def forgets_one(topology, tensor_sizes):
 def other_nodes(topology, tensor_sizes):
     return dataclasses.replace(forgets_one(topology, tensor_sizes), nodes=("a", "b"))
 
-def too_many(topology, tensor_sizes):
+def too_many(topology, tensor_sizes):  # refused before anybody looks at its trees, which are wrong, too
     classes = sum(tensor_sizes) + 1
-    one = forest(topology, [1], [[ROOT, 0, 0, ABSENT]])
+    one = forgets_one(topology, tensor_sizes)
     trees = np.broadcast_to(one.reduce, (classes, 4))
     return dataclasses.replace(one, share=np.ones(classes, np.int64), reduce=trees, broadcast=trees)
 """
