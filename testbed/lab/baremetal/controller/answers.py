@@ -138,6 +138,7 @@ class _Said(TypedDict):
     classes: Messages
     addresses: Messages
     routes: Messages
+    links: Messages
 
 
 class Heard(TypedDict):
