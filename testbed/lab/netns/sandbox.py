@@ -242,6 +242,11 @@ class Sandbox:
         return self._patch
 
     @request
+    def namespaces(self) -> dict[int, int]:
+        """Numbers, in this process, of the open files of nodes' network namespaces, by node."""
+        return dict(self._up().namespaces)
+
+    @request
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()

@@ -9,17 +9,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from itertools import permutations
+from itertools import count, permutations
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import LabError, SpecError
-from testbed.lab.base import LinkChange, LinkSettings
+from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.machines.cut import Cut, cut
-from testbed.lab.machines.share_lab import ShareLab
-from testbed.lab.machines.shares import Underlay
+from testbed.lab.machines.on_machine.share_lab import ShareLab
+from testbed.lab.machines.shares import Underlay, share
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.kernel_interface.rtnetlink import LinkEnd, Tunnel, create_tunnel, list_links, read_link
+from testbed.lab.netns.network.blueprint import Blueprint
+from testbed.lab.netns.network.build import MACHINE
+from testbed.lab.netns.readings import second_reading
 from testbed.topologies import addressing
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
@@ -39,26 +43,45 @@ def network(delay_s: float = 0.0) -> tuple[Topology, Cut]:
     return topology, cut(topology, ["node1", "node2"], {"h0": "node1", "s0": "node1", "h1..h2": "node2"})
 
 
+NUMBERS = count(100, 100)
+"""Numbers of first tunnels: those of a network that was taken down are taken for a while."""
+
+
 @pytest.fixture(scope="module")
 def machines() -> Iterator[tuple[Underlay, list[ShareLab]]]:
-    _, found = network()
-    with two_machines() as (underlay, namespaces), labs(found, underlay, namespaces) as both:
+    with two_machines() as (underlay, namespaces), labs(namespaces) as both:
         yield underlay, both
 
 
-def up(both: list[ShareLab], delay_s: float = 0.0) -> Topology:
-    topology, _ = network(delay_s)
-    for lab in both:
-        lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+def bring_up(both: list[ShareLab], underlay: Underlay, delay_s: float = 0.0) -> Topology:
+    """Bring the network up with these numbers of tunnels: on the first machine, and on the second, if it is named."""
+    topology, found = network(delay_s)
+    for machine, lab in enumerate(both):
+        whole = lab._blueprint(topology, LinkSettings(), permutations(topology.hosts, 2))
+        lab.up_share(topology, LinkSettings(), share(whole, found, underlay, machine))
     return topology
+
+
+def renumbered(underlay: Underlay) -> Underlay:
+    return replace(underlay, first_number=next(NUMBERS))
+
+
+@pytest.fixture
+def underlay(machines: tuple[Underlay, list[ShareLab]]) -> Underlay:
+    return renumbered(machines[0])
 
 
 @pytest.fixture
 def two(machines: tuple[Underlay, list[ShareLab]]) -> Iterator[list[ShareLab]]:
-    _, both = machines
-    yield both
-    for lab in both:
+    yield machines[1]
+    for lab in machines[1]:
         lab.down()
+
+
+def read_again(lab: ShareLab, plan: Blueprint) -> None:
+    """Have pyroute2 read what the kernel has."""
+    chosen = second_reading.sample(plan)
+    second_reading.check(plan, lab._changes, chosen, lab.said(chosen))
 
 
 def ping_s(lab: ShareLab, topology: Topology, src: int, dst: int, *options: str) -> float:
@@ -70,10 +93,11 @@ def ping_s(lab: ShareLab, topology: Topology, src: int, dst: int, *options: str)
     return float(done.stdout.rpartition("= ")[2].partition("/")[0]) / 1e3
 
 
-def test_packets_cross_and_both_decoders_read_what_was_asked_for(two: list[ShareLab]) -> None:
-    topology = up(two)
+def test_packets_cross_and_both_decoders_read_what_was_asked_for(two: list[ShareLab], underlay: Underlay) -> None:
+    topology = bring_up(two, underlay)
     for lab in two:
         lab.verify()
+        read_again(lab, lab._needed_plan())
         assert lab.spot_check().differs == ()
     assert [lab.describe()["directed_links"] for lab in two] == [4, 2]
     assert [[one.directed_link for one in lab.counters()] for lab in two] == [[0, 1, 3, 5], [2, 4]]
@@ -82,8 +106,8 @@ def test_packets_cross_and_both_decoders_read_what_was_asked_for(two: list[Share
     assert not any(one.drops for lab in two for one in lab.counters())
 
 
-def test_a_link_carries_its_rate_and_counts_it_and_can_be_changed(two: list[ShareLab]) -> None:
-    topology = up(two)
+def test_a_link_carries_its_rate_and_counts_it_and_can_be_changed(two: list[ShareLab], underlay: Underlay) -> None:
+    topology = bring_up(two, underlay)
     _, address = addressing.plan(topology).flow(0, 1)
     here = Path(__file__).parents[1]
 
@@ -103,55 +127,52 @@ def test_a_link_carries_its_rate_and_counts_it_and_can_be_changed(two: list[Shar
     assert 0.9 < arrives_bps() / (20_000_000 * goodput(1500)) < 1.06
 
 
-def test_delays_hold_between_machines(two: list[ShareLab]) -> None:
+def test_delays_hold_between_machines(two: list[ShareLab], underlay: Underlay) -> None:
     """By netem at the tail of a link, or by the delay line at its head: whatever the kernel has."""
-    assert 0.02 < ping_s(two[0], up(two, delay_s=0.005), 0, 1) < 0.03
+    assert 0.02 < ping_s(two[0], bring_up(two, underlay, delay_s=0.005), 0, 1) < 0.03
 
 
-def test_the_machines_keep_their_own_interfaces(two: list[ShareLab]) -> None:
+def test_the_machines_keep_their_own_interfaces(two: list[ShareLab], underlay: Underlay) -> None:
     """Nodes have one of the same name."""
     for lab in two:
-        with inside(lab._machine) as netlink:
+        with lab.inside(MACHINE), RouteSocket() as netlink:
             before = set(netlink.dump(list_links()))
-            up([lab])
+            bring_up([lab], renumbered(underlay))
             assert set(netlink.dump(list_links())) == before
 
 
-def test_a_number_that_is_taken_is_refused_and_free_again_after_the_lab(two: list[ShareLab]) -> None:
-    _, found = network()
-    up(two)
-    numbers = replace(two[0]._part.underlay, first_number=two[0]._part.underlay.first_number - 100)  # type: ignore[attr-defined]
-    with two_machines() as (_, namespaces), labs(found, numbers, namespaces) as others:
-        up(others)  # on other machines
-    with labs(found, numbers, [two[0]._machine]) as (lab,):
+def test_a_number_that_is_taken_is_refused_and_free_again_after_the_lab(
+    two: list[ShareLab], underlay: Underlay
+) -> None:
+    bring_up(two, underlay)
+    with two_machines() as (_, namespaces), labs(namespaces) as others:
+        bring_up(others, underlay)
+    with labs([two[0]._machine]) as same:
         with pytest.raises(LabError, match=r"make the tunnel of s0:eth1 -> h1:eth0: .* already exists"):
-            up([lab])
+            bring_up(same, underlay)
         two[0].down()
 
         def comes_up() -> bool:
-            lab._part.underlay = numbers  # type: ignore[attr-defined]
             with suppress(LabError):
-                up([lab])
+                bring_up(same, underlay)
                 return True
             return False
 
         until(comes_up)
 
 
-def test_another_decoder_finds_a_tunnel_that_leads_elsewhere(two: list[ShareLab]) -> None:
-    up(two)
+def test_another_decoder_finds_a_tunnel_that_leads_elsewhere(two: list[ShareLab], underlay: Underlay) -> None:
+    bring_up(two, underlay)
     asked = two[0]._needed_plan()
     for change, said in (
-        ({"number": 9}, "tunnel's ID: asked for 9, the kernel has \\d+"),
+        ({"number": 9}, r"tunnel's ID: asked for 9, the kernel has \d+"),
         ({"remote": "192.168.76.9"}, "tunnel's GROUP: asked for 192.168.76.9, the kernel has 192.168.76.2"),
         ({"port": 4789}, "tunnel's PORT: asked for 4789, the kernel has 14789"),
         ({"learns": True}, "tunnel's LEARNING: asked for 1, the kernel has 0"),
         ({"fragments": True}, "tunnel's DF: asked for 0, the kernel has 1"),
     ):
-        tunnels = {**asked.tunnels, 3: replace(asked.tunnels[3], **change)}
-        two[0]._wanted = replace(asked, tunnels=tunnels)
         with pytest.raises(LabError, match=said):
-            two[0].verify()
+            read_again(two[0], replace(asked, tunnels={**asked.tunnels, 3: replace(asked.tunnels[3], **change)}))
 
 
 @pytest.mark.parametrize(
@@ -172,13 +193,20 @@ def test_a_tunnel_is_read_as_it_was_made(tunnel: Tunnel) -> None:
 
 
 def test_packets_are_not_cut_where_the_underlay_is_too_narrow_which_is_refused() -> None:
-    topology, found = network()
-    with two_machines(mtu=1500) as (underlay, namespaces), labs(found, underlay, namespaces) as both:
+    with two_machines(mtu=1500) as (underlay, namespaces), labs(namespaces) as both:
         with pytest.raises(SpecError) as caught:
             underlay.check(1500)
         assert caught.value.problem == "node1: its NIC has an MTU of 1500; links of MTU 1500 between machines need 1550"
         underlay.check(1450)
-        up(both)
+        topology = bring_up(both, underlay)
         assert ping_s(both[0], topology, 0, 1, "-s", "1422") < 1
         with pytest.raises(AssertionError, match="100% packet loss"):
             ping_s(both[0], topology, 0, 1)
+
+
+def test_what_packets_need_between_machines_is_taken_from_a_delay() -> None:
+    underlay = Underlay(("a", "b"), ("10.0.0.1", "10.0.0.2"), (9000, 9000), round_trips_s={(0, 1): 0.002})
+    assert underlay.left(Impairment(delay_s=0.005, loss=0.1), (1, 0), "h0 - s0") == Impairment(delay_s=0.004, loss=0.1)
+    assert underlay.left(Impairment(loss=0.1), (1, 0), "h0 - s0") == Impairment(loss=0.1)
+    with pytest.raises(SpecError, match=r"link h0 - s0: a delay of 0.5 ms; from a to b packets take 1 ms"):
+        underlay.left(Impairment(delay_s=0.0005), (0, 1), "h0 - s0")

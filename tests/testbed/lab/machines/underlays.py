@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 
-from testbed.lab.machines.cut import Cut
-from testbed.lab.machines.share_lab import ShareLab
-from testbed.lab.machines.shares import Underlay, share
+from testbed.lab.machines.on_machine.share_lab import ShareLab
+from testbed.lab.machines.shares import Underlay
 from testbed.lab.netns.kernel_interface import kernel, rtnetlink
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
-from testbed.lab.netns.network.blueprint import Blueprint
 from testbed.lab.netns.network.build import OWN_NAMESPACE
 
 INDEX, NAME, PREFIX = 7, "eth0", 24
@@ -62,24 +59,8 @@ def two_machines(mtu: int = 1550) -> Iterator[tuple[Underlay, Sequence[int]]]:
             os.close(namespace)
 
 
-@dataclass
-class Parts:
-    """Shares of a machine, with other numbers of tunnels each time that a network comes up."""
-
-    cut: Cut
-    underlay: Underlay
-    machine: int
-
-    def __call__(self, whole: Blueprint) -> Blueprint:
-        self.underlay = replace(self.underlay, first_number=self.underlay.first_number + 100)
-        return share(whole, self.cut, self.underlay, self.machine)
-
-
 @contextmanager
-def labs(cut: Cut, underlay: Underlay, namespaces: Sequence[int]) -> Iterator[list[ShareLab]]:
+def labs(namespaces: Sequence[int]) -> Iterator[list[ShareLab]]:
     """A lab on each machine."""
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(ShareLab(os.dup(one), Parts(cut, underlay, number)))
-            for number, one in enumerate(namespaces)
-        ]
+        yield [stack.enter_context(ShareLab(os.dup(one))) for one in namespaces]
