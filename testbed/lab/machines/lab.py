@@ -24,10 +24,11 @@ from testbed.lab.baremetal.machines import Machines
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
+from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
-from testbed.lab.machines.shares import MOST_NUMBER, Underlay, share
+from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, share
 from testbed.lab.measurements import Burst, Calibration, Counters, Passed, Queues, Reading, Stream, Traffic, Way
 from testbed.lab.netns.network.blueprint import Blueprint, blueprint
 from testbed.lab.netns.network.build import MACHINE
@@ -70,6 +71,7 @@ class MachinesLab:
         self._opened: dict[int, Any] = {}
         """What each machine said when its lab was opened, by its connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
+        self._nics = Nics()
         self._hello: list[Any] = []
         self._work, self._reads = Path("/"), list[str]()
         self._ups = 0
@@ -106,6 +108,7 @@ class MachinesLab:
             self._hello = [one.ask(MachineRequests.hello(), START_TIMEOUT_S) for one in found]
             for number, answer in asked.items():
                 self._opened[id(found[number])] = found[number].end(answer, START_TIMEOUT_S)
+            self._nics = Nics()
             self._round_trips_s = _round_trips_s(found, [self._opened[id(one)]["address"] for one in found])
         return found
 
@@ -113,6 +116,11 @@ class MachinesLab:
         opened = [self._opened[id(one)] for one in connections]
         addresses, mtus = (tuple(one[key] for one in opened) for key in ("address", "mtu"))
         return Underlay(tuple(self.names), addresses, mtus, self._next_number, self._round_trips_s)
+
+    @property
+    def _host_nics(self) -> list[str]:
+        """Names of the NICs that tunnels go over, by machine."""
+        return [host.nics[0].name for host in self._machines.inventory.hosts]
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         if topology.panels is not None:
@@ -151,6 +159,7 @@ class MachinesLab:
         self._fleet = fleet = Fleet(connections)
         sent = _without_router(topology), settings
         try:
+            self._nics.measure(fleet, underlay.addresses, self._host_nics)
             calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
             self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
             fleet.begin()
@@ -209,7 +218,7 @@ class MachinesLab:
         sent = []
         for worker in workers:
             machine = self._machine(worker.node)
-            call, files, followed = shipping.launching(worker, self._site(machine))
+            call, files, followed = shipping.launching(worker, self._site(machine), self._work)
             for name, path in followed.items():
                 fleet.follow(machine, name, path)
             Path(worker.log).touch()
@@ -301,8 +310,9 @@ class MachinesLab:
             self._description["second_reading"] = {"decoder": found["decoder"], **read}
 
     def spot_check(self) -> Reading:
-        """Read some links of every machine back by its agent, all at once."""
+        """Read some links of every machine back by its agent, all at once; and what machines' NICs have carried."""
         found = self._up().ask(MachineRequests.spot_check())
+        self._nics.read(self._up())
         differs = [
             f"{connection.name}: {text}"
             for connection, one in zip(self._up().connections, found, strict=True)
@@ -313,6 +323,7 @@ class MachinesLab:
 
     def counters(self) -> list[Counters]:
         found = self._up().ask(MachineRequests.counters())
+        self._nics.read(self._up(), ends=True)
         for number, (connection, counted) in enumerate(zip(self._up().connections, found, strict=True)):
             with connection.named():
                 self._check_links(number, [link for link, *_ in counted])
@@ -376,7 +387,14 @@ class MachinesLab:
             for (name, one), clock in zip(self._description.get("hosts", {}).items(), clocks, strict=True)
         }
         worst = sorted(one["uncertainty_s"] for one in clocks)
-        return {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
+        found = {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
+        if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
+            share = 1 + OUTER_BYTES / self._description["mtu"]
+            most_bps = [
+                share * self._cut.crossing_bps(self._topology, number) for number in range(len(self._fleet.connections))
+            ]
+            found["underlay"] = self._nics.used(self.names, most_bps)
+        return found
 
     def monitor(self) -> FleetMonitor:
         return FleetMonitor(self._up())

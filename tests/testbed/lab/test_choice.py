@@ -89,7 +89,7 @@ def test_an_unknown_lab_is_told_with_those_that_there_are() -> None:
 
 def test_an_inventory_is_for_a_lab_that_takes_one() -> None:
     assert of_inventory(None) is place_of("baremetal")
-    with pytest.raises(UsageError, match="--inventory is for the lab baremetal, not docker"):
+    with pytest.raises(UsageError, match="--inventory is for the lab baremetal or machines, not docker"):
         of_inventory("docker")
     with pytest.raises(UsageError, match="the lab baremetal needs to know its hosts"):
         opener("baremetal")()

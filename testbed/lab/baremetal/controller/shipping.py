@@ -71,10 +71,10 @@ class Shipment:
         return self.words.get(value, value)
 
 
-def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, Path]]:
+def launching(worker: Launch, site: Site, work: Path | None = None) -> tuple[Call[None], Files, dict[str, Path]]:
     """Make the request that starts a worker, the files that it needs, and, by name on the host, our files that grow as
-    those there do."""
-    place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else None)
+    those there do. ``work`` is the trial's folder, where a worker has no job in it."""
+    place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else work)
     log, job, samples, outputs = site.log(worker.log), "", None, list[str]()
     followed = {log: Path(worker.log)}
     if worker.job:

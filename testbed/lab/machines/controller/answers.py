@@ -107,6 +107,7 @@ MACHINES = AgentKind(
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],
         "traffic": Annotated[list[Carried], Field(max_length=1)],
         "calibrate": Measured,
+        "nic": tuple[Bytes, Bytes, Bytes],
     },
 )
 """Agents of machines on which nodes of a network are."""

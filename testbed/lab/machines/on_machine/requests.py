@@ -201,6 +201,16 @@ class MachineRequests(AgentRequests):
         return [list(vars(one).values()) for one in self._lab.counters()]
 
     @request
+    def nic(self, name: str) -> list[int]:
+        """Read what a NIC of this machine has sent and received (bytes), and how many packets it has lost."""
+        with RouteSocket() as netlink:
+            bodies = netlink.dump(rtnetlink.list_link_counters())
+        found = {rtnetlink.read_link(body).name: rtnetlink.read_counters(body) for body in bodies}
+        if name not in found:
+            raise HostError(f"the NIC {name} is gone", fix="see who removed it")
+        return list(found[name])
+
+    @request
     def traffic(self, first: int, last: int) -> list[dict[str, Any]]:
         """Read the bytes that links carry, and connections with these ports."""
         return [one._asdict() for one in self._lab.traffic(range(first, last + 1))]

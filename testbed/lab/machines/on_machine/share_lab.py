@@ -75,7 +75,7 @@ class ShareLab(NetnsLab):
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
-        """Be in a node's network namespace meanwhile, or with :data:`MACHINE` in the machine's own: sockets that are
+        """Be in a node's network namespace meanwhile, or with a number below 0 in the machine's own: sockets that are
         made belong there.
 
         Raises:
@@ -83,7 +83,7 @@ class ShareLab(NetnsLab):
         """
         home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            there = os.dup(self._machine) if node == MACHINE else self._opened(node)
+            there = os.dup(self._machine) if node < 0 else self._opened(node)
             kernel.setns(there, kernel.CLONE_NEWNET)
             os.close(there)
             yield

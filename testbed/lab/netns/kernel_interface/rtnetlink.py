@@ -61,6 +61,10 @@ RTNEXTHOP = struct.Struct("=HBBi")  # length, flags, weight - 1, index
 NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
 LINK_STATS64_TX_DROPPED = 7
 """Position of ``tx_dropped`` in struct rtnl_link_stats64, which is all 64-bit numbers."""
+RX_BYTES, TX_BYTES = 2, 3
+LOST = (4, 5, LINK_STATS64_TX_DROPPED, 15)
+"""Positions of packets that a NIC has lost: errors in either direction, dropped on the way out, missed on the way
+in."""
 
 Hops = tuple[tuple[int, str | None], ...]
 
@@ -338,6 +342,13 @@ def read_neighbour(body: bytes) -> tuple[int, int, bytes, str]:
     _, index, state, _, _ = NDMSG.unpack_from(body)
     found = attributes(body, NDMSG.size)
     return index, state, found.get(NDA_LLADDR, b""), socket.inet_ntoa(found[NDA_DST])
+
+
+def read_counters(body: bytes) -> tuple[int, int, int]:
+    """Bytes that an interface has sent and received, and the packets that it has lost, of one item of
+    :func:`list_link_counters`."""
+    numbers = struct.unpack_from("=16Q", attributes(body, IFINFOMSG.size)[IFLA_STATS64])
+    return numbers[TX_BYTES], numbers[RX_BYTES], sum(numbers[position] for position in LOST)
 
 
 def _number(found: dict[int, bytes], kind: int) -> int:
