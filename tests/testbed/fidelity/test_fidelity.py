@@ -424,6 +424,9 @@ def test_drops_name_the_worst_link() -> None:
     assert not check.machine
 
 
+CARRIES = "node1's eth1, which carries 300 Mbit/s"
+
+
 def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1") -> dict[str, Any]:
     one = {"machine": machine, "nic": "eth1", "rate_bps": 300e6}
     return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped}
@@ -437,14 +440,13 @@ def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node
             True,
             "67% of node1's eth1, which carries 300 Mbit/s, if all links to other machines are full",
         ),
-        ([nic(400e6, 250e6)], True, "83% of node1's eth1, which carries 300 Mbit/s"),
-        ([nic(400e6, 260e6)], False, "87% of node1's eth1, which carries 300 Mbit/s"),
+        ([nic(400e6, 250e6)], True, f"83% of {CARRIES}"),
+        ([nic(400e6, 260e6)], False, f"87% of {CARRIES}"),
         ([nic(200e6, 0), nic(400e6, 290e6, machine="node2")], False, "97% of node2's eth1, which carries 300 Mbit/s"),
         (
             [nic(150e6, 0, dropped=3)],
             False,
-            "50% of node1's eth1, which carries 300 Mbit/s, if all links to other machines are full; 3 packets dropped at "
-            "node1",
+            f"50% of {CARRIES}, if all links to other machines are full; 3 packets dropped at node1",
         ),
     ],
 )

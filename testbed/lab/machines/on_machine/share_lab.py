@@ -34,7 +34,7 @@ class ShareLab(NetnsLab):
 
     def __init__(self, machine: int) -> None:
         super().__init__()
-        self._machine = machine
+        self._machine, self._pid = machine, os.getpid()
         self._numbers: Mapping[int, int] = {}
         """Open files of nodes' namespaces, in the sandbox's process."""
 
@@ -83,7 +83,7 @@ class ShareLab(NetnsLab):
         """
         home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            there = os.dup(self._machine) if node < 0 else self._opened(node)
+            there = self._opened(node)
             kernel.setns(there, kernel.CLONE_NEWNET)
             os.close(there)
             yield
@@ -92,9 +92,11 @@ class ShareLab(NetnsLab):
             os.close(home)
 
     def _opened(self, node: int) -> int:
-        first = first_child(self.launcher_pid)
+        """Open a namespace. Also a child that has closed its files can do so: it asks those who hold it."""
+        first = self._pid if node < 0 else first_child(self.launcher_pid)
+        number = self._machine if node < 0 else self._numbers[node]
         try:
-            return os.open(f"/proc/{first}/fd/{self._numbers[node]}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(f"/proc/{first}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             raise LabError("the lab has ended on this machine", fix="start it again") from None
 
