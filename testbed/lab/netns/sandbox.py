@@ -302,8 +302,9 @@ class Sandbox:
     def calibrate(self, files: Sequence[int]) -> int:
         """Start :mod:`.calibration`, in a process that needs no imports if workers have run here; files as for
         :meth:`run`."""
-        body = partial(_calibrate, dict(self._up().namespaces))
-        return self._processes.call(self._place(0), body, files[:3], by_stream(files[3]))
+        namespaces = dict(self._up().namespaces)
+        body = partial(_calibrate, namespaces)
+        return self._processes.call(self._place(min(namespaces)), body, files[:3], by_stream(files[3]))
 
     @request
     def signal(self, pid: int, number: int) -> None:
