@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 class Spread:
     """The lab's settings."""
 
-    place: Mapping[str, str] | None = field(default=None, metadata={"example": "{h0..h3: node1}"})
+    place: dict[str, str] | None = field(default=None, metadata={"example": "{h0..h3: node1}"})
     """Machines of nodes, by the name of a node or of a run of nodes: ``h0..h3: node1``."""
 
 
