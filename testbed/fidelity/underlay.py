@@ -15,7 +15,7 @@ ABOUT = About(
     "or could be by all of its links to other machines; packets that it dropped",
     misses="use by others within a second; drops at switches between machines, which retransmissions show",
     machine=True,
-    remedy="put nodes that send to each other on one machine (machines.place), or give links lower rates",
+    remedy="put nodes that send to each other on one machine, or give links lower rates",
 )
 MOST = 0.85
 """Most of a NIC's rate that may be in use. Above it, links that seem fast enough one by one are slower together: two of

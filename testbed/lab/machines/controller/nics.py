@@ -13,7 +13,7 @@ from testbed.lab.baremetal.networks.measuring import PROBE_S, UNKNOWN_BPS, rates
 from testbed.lab.machines.on_machine.requests import MachineRequests
 from testbed.lab.measurements import Burst, Way
 
-_Row = tuple[float, list[tuple[int, int, int]]]
+_Row = tuple[float, Sequence[Sequence[int]]]
 """Moment of a reading (s), and of each machine bytes sent and received, and packets lost."""
 
 
