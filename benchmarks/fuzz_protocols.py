@@ -222,7 +222,7 @@ def _agent() -> Take:
         os.setuid(NOBODY)
     reading, writing = os.pipe()
     os.dup2(reading, 0)
-    one = agents.Agent(work, "nobody")
+    one, _ = agents.of_host(work, "nobody")
     told: list[dict[str, Any]] = []
     for module in (agents, cpu_readings):
         module.__dict__["tell"] = lambda **fields: told.append(fields)

@@ -187,6 +187,12 @@ def _make_own(path: Path) -> None:
 def main(work: str, owner: str) -> NoReturn:
     path = begin(work, owner)
     act_as_user()
+    run(*of_host(path, owner))
+
+
+def of_host(path: Path, owner: str) -> tuple[Agent, Callable[[], object]]:
+    """Make the agent of a host whose NICs are shaped, with its working directory; and what ends all that it has
+    done."""
     parts = Parts.of(Processes(path))
     host = HostRequests(owner, parts.processes, pings.Echoes(parts.selector), parts.readings, parts.looks)
 
@@ -195,7 +201,7 @@ def main(work: str, owner: str) -> NoReturn:
         with as_root(), suppress(TestbedError, OSError):
             shaper.undo(owner)
 
-    run(Agent(host, parts, REQUESTS, AS_ROOT), close)
+    return Agent(host, parts, REQUESTS, AS_ROOT), close
 
 
 def run(agent: Agent, close: Callable[[], object]) -> NoReturn:
