@@ -68,7 +68,7 @@ class MachinesLab:
         self._started: dict[str, int] = {}
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
-        self._opened: dict[int, Any] = {}
+        self._opened: dict[Connection, Any] = {}
         """What each machine said when its lab was opened, by its connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
         self._nics = Nics()
@@ -102,18 +102,18 @@ class MachinesLab:
         asked = {
             number: one.begin(MachineRequests.open(host.nics[0].name, host.nics[0].address))
             for number, (one, host) in enumerate(zip(found, hosts, strict=True))
-            if id(one) not in self._opened
+            if one not in self._opened
         }
         if asked:
             self._hello = [one.ask(MachineRequests.hello(), START_TIMEOUT_S) for one in found]
             for number, answer in asked.items():
-                self._opened[id(found[number])] = found[number].end(answer, START_TIMEOUT_S)
+                self._opened[found[number]] = found[number].end(answer, START_TIMEOUT_S)
             self._nics = Nics()
-            self._round_trips_s = _round_trips_s(found, [self._opened[id(one)]["address"] for one in found])
+            self._round_trips_s = _round_trips_s(found, [self._opened[one]["address"] for one in found])
         return found
 
     def _underlay(self, connections: Sequence[Connection]) -> Underlay:
-        opened = [self._opened[id(one)] for one in connections]
+        opened = [self._opened[one] for one in connections]
         addresses, mtus = (tuple(one[key] for one in opened) for key in ("address", "mtu"))
         return Underlay(tuple(self.names), addresses, mtus, self._next_number, self._round_trips_s)
 
@@ -150,7 +150,7 @@ class MachinesLab:
         self.require(topology, settings)
         connections = self._connected()
         underlay = self._underlay(connections)
-        by_netem = all(self._opened[id(one)]["way"] == NETEM for one in connections)
+        by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
         whole = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
         self._cut, self._topology = cut(topology, self.names, self._spread.place), topology
         self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
