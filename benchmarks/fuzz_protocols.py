@@ -222,7 +222,7 @@ def _agent() -> Take:
         os.setuid(NOBODY)
     reading, writing = os.pipe()
     os.dup2(reading, 0)
-    one = agents.Agent(work, "nobody")
+    one, _ = agents.of_host(work, "nobody")
     told: list[dict[str, Any]] = []
     for module in (agents, cpu_readings):
         module.__dict__["tell"] = lambda **fields: told.append(fields)
@@ -243,7 +243,7 @@ class Answering(Connection):
     """The controller's end of a connection over which exactly this comes, after one request of each kind."""
 
     def __init__(self, name: str, fleet: Callable[[], Fleet] | None = None, said: bytes = b"") -> None:
-        self.name, self.clock = name, Clock()
+        self.name, self.clock, self._kind = name, Clock(), answers.HOSTS
         self.clock.add(1.0, 1.0, 1.0)
         self._waiting = {i: (do, 1.0, Future()) for i, do in enumerate(RESULTS)}
         self._out = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(said)))

@@ -77,8 +77,10 @@ class Asked:
     @property
     def changes(self) -> list[str]:
         """The settings that options change in the spec."""
-        lab = labs.lab_named(self.backend, self.inventory)
-        return labs.with_backend(self.overrides, lab if self.spec else self.backend)
+        if self.spec is None:
+            return labs.with_backend(self.overrides, self.backend)
+        lab = labs.lab_of(self.spec, self.overrides, self.backend, self.inventory)
+        return labs.with_backend(self.overrides, lab)
 
 
 @dataclass(frozen=True)

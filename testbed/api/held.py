@@ -44,6 +44,6 @@ def chosen(
         UsageError: there is no such arm, or options exclude each other.
     """
     opening = labs.machines(inventory, allow_missing)
-    source = settled(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
+    source = settled(load(spec, labs.with_backend(overrides, labs.lab_of(spec, overrides, backend, inventory))))
     labs.lab_named(source.spec.lab, inventory)
     return Held(hold.pick(source, arm), opening)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.base.errors import UsageError
+from testbed.base.errors import TestbedError, UsageError
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
@@ -36,6 +36,34 @@ def machines(inventory: Path | None, allow_missing: bool) -> Opening:
         print(line, file=sys.stderr, flush=True)
 
     return Opening(inventory=inventory, allow_missing=allow_missing, tell=tell)
+
+
+def lab_of(spec: Path, overrides: Sequence[str], backend: str | None, inventory: Path | None) -> str | None:
+    """Name of the lab that takes the place of the spec's, None for the spec's own: that of ``--backend``, or, where an
+    inventory is given and the spec's takes none, the first that takes one.
+
+    Raises:
+        UsageError: the lab that ``--backend`` names takes no inventory.
+    """
+    from testbed.lab.choice import places
+
+    if inventory is not None and backend is None:
+        own = places().get(_own_lab(spec, overrides))
+        if own is not None and own.takes_inventory:
+            return None
+    return lab_named(backend, inventory)
+
+
+def _own_lab(spec: Path, overrides: Sequence[str]) -> str:
+    """Name of the lab that a spec names; empty where it names none, or cannot be read, which its reader says better."""
+    from testbed.spec import override, yaml
+
+    try:
+        settings = yaml.parse(yaml.read_text(spec), str(spec))
+        override.apply(settings, overrides)
+    except TestbedError:
+        return ""
+    return str(settings.get("lab", ""))
 
 
 def lab_named(backend: str | None, inventory: Path | None) -> str | None:

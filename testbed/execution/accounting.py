@@ -161,6 +161,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
         is_simulated=seen.is_simulated,
+        machines=seen.lab.get("underlay") or (),
     )
     of_samples = _of_samples(found, seen) if told_of else {"metrics": {"jct_s": end_s - start_s}}
     return {

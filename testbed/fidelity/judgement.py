@@ -41,6 +41,7 @@ from testbed.fidelity import (
     retransmissions,
     run_queue,
     timers,
+    underlay,
     wire,
 )
 from testbed.fidelity.known_errors import known_errors
@@ -50,7 +51,7 @@ from testbed.workloads.sync.cost import goodput
 
 KINDS = (
     *(link_rate, delay, cpu, quota, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back),
-    *(events, lower_bound, nodes, own),
+    *(events, lower_bound, nodes, underlay, own),
 )
 """Modules of the checks: each has what its check sees and misses (``ABOUT``), and its ``checks`` of a trial, none where
 it does not apply."""

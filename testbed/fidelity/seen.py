@@ -46,6 +46,7 @@ class Seen:
         processes: whether they stood still or waited for a core, seen from outside.
         is_simulated: whether its numbers are a model's.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
+        machines: NICs between machines, as :func:`testbed.fidelity.underlay.judge` wants them, where links cross.
     """
 
     trial: Trial
@@ -68,6 +69,7 @@ class Seen:
     clocks_s: float = 0.0
     spoilt_bytes: float = 0.0
     is_simulated: bool = False
+    machines: Sequence[Mapping[str, Any]] = ()
 
     @property
     def samples(self) -> pd.DataFrame | None:

@@ -59,7 +59,8 @@ def hold(
     pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(trial)
     if place.plays:
         problem = f"the lab {spec.lab} only plays trials: nothing can be started in it"
-        raise UsageError(problem, fix=f"take {' or '.join(one.option for one in places().values() if not one.plays)}")
+        options = dict.fromkeys(one.option for one in places().values() if not one.plays)
+        raise UsageError(problem, fix=f"take {' or '.join(options)}")
     if command_line and not place.has_command_line:
         having = [one.option for one in places().values() if one.has_command_line]
         problem = f"--cli: the lab {spec.lab} has no command line"

@@ -1,4 +1,4 @@
 """Labs: places where a topology exists and processes run, or where both are simulated."""
 
-BUILT_IN = ("netns", "mininet", "docker", "baremetal", "simulator")
+BUILT_IN = ("netns", "mininet", "docker", "baremetal", "machines", "simulator")
 """Names of the folders here that are labs, in the order in which people read of them; see :mod:`testbed.lab.choice`."""

@@ -85,7 +85,7 @@ class request(Generic[_Arguments, _Result]):  # noqa: N801  # a decorator
 
 
 class Requests:
-    """The requests of a class."""
+    """The requests of a class, with those of the classes that it is made of."""
 
     def __init__(self, of: type, *, trusted: bool = False) -> None:
         """
@@ -96,7 +96,8 @@ class Requests:
         Raises:
             TypeError: an argument is annotated with what nothing can be held against.
         """
-        self._methods = {name: one.method for name, one in vars(of).items() if isinstance(one, request)}
+        known = {name: one for base in reversed(of.__mro__) for name, one in vars(base).items()}
+        self._methods = {name: one.method for name, one in known.items() if isinstance(one, request)}
         self._signatures: dict[str, inspect.Signature] = {}
         if trusted:
             return

@@ -203,7 +203,10 @@ class BaremetalLab:
             connection.end(answer, START_TIMEOUT_S)
 
     def _site(self, node: int) -> shipping.Site:
-        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._machines.token)
+        host = self._plan().hosts[node]
+        names = [nic.name for nic in host.nics]
+        token = self._machines.token
+        return shipping.Site(host, self._plan().physical, self._ups, token, names, f"{host.home}/work/{token}")
 
     def exits(self) -> list[Exit]:
         return self._up().exits()

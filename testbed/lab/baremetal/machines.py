@@ -15,7 +15,7 @@ from typing import Any
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.controller import answers
-from testbed.lab.baremetal.controller.answers import Event
+from testbed.lab.baremetal.controller.answers import HOSTS, AgentKind, Event
 from testbed.lab.baremetal.controller.connection import Connection, Lost, end_shared, ssh
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing import inventory as inventories
@@ -32,6 +32,7 @@ class Machines:
     Args:
         on_event: as of :class:`Connection`.
         allow_missing: leave out hosts that cannot be reached, rather than refuse.
+        agent: the kind that runs on each.
 
     Attributes:
         inventory: without those that are left out.
@@ -52,7 +53,9 @@ class Machines:
         on_event: Callable[[Connection, Event | Lost], None],
         *,
         allow_missing: bool,
+        agent: AgentKind = HOSTS,
     ) -> None:
+        self._agent = agent
         self.inventory = inventories.load(inventory)
         self._tell, self._on_event = tell, on_event
         self.token = secrets.token_hex(4)
@@ -96,7 +99,9 @@ class Machines:
         if known is not None:
             known.close()
         work, code = f"{host.home}/work/{self.token}", f"{host.home}/code-{self._digest}"
-        made = self._connections[host.name] = Connection(host, code, work, self.owner, self._control, self._on_event)
+        arguments = (work, self.owner)
+        made = Connection(host, code, self._agent, arguments, self._control, self._on_event)
+        self._connections[host.name] = made
         return made
 
     def ssh(self, host: Host) -> list[str]:

@@ -111,9 +111,15 @@ class NetnsLab:
             )
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        self._topology, self._pairs, self._crossed = topology, list(pairs), {}
+        asked = list(pairs)
+        self._bring_up(topology, settings, asked, self._blueprint(topology, settings, asked))
+
+    def _bring_up(
+        self, topology: Topology, settings: LinkSettings, pairs: list[tuple[int, int]], plan: Blueprint
+    ) -> None:
+        """Build a network of this blueprint, and take it for what was asked for from now on."""
+        self._topology, self._pairs, self._crossed = topology, pairs, {}
         self._started, self._inner, self._outer = set(), {}, {}
-        plan = self._blueprint(topology, settings, self._pairs)
         self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
         self._wanted, self._changes = plan, {}

@@ -108,7 +108,8 @@ class Sandbox:
 
     @request
     def lend(self, nodes: Sequence[int], files: Sequence[int]) -> None:
-        """Keep network namespaces that somebody else has made, for these nodes of the network that is built next."""
+        """Keep network namespaces that somebody else has made, for these nodes of the network that is built next, or,
+        as the node :data:`testbed.lab.netns.network.build.MACHINE`, the one that tunnels lead out of."""
         self._lent |= dict(zip(nodes, files, strict=True))
 
     @request
@@ -241,6 +242,11 @@ class Sandbox:
         return self._patch
 
     @request
+    def namespaces(self) -> dict[int, int]:
+        """Numbers, in this process, of the open files of nodes' network namespaces, by node."""
+        return dict(self._up().namespaces)
+
+    @request
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
@@ -296,8 +302,9 @@ class Sandbox:
     def calibrate(self, files: Sequence[int]) -> int:
         """Start :mod:`.calibration`, in a process that needs no imports if workers have run here; files as for
         :meth:`run`."""
-        body = partial(_calibrate, tuple(self._up().namespaces))
-        return self._processes.call(self._place(0), body, files[:3], by_stream(files[3]))
+        namespaces = dict(self._up().namespaces)
+        body = partial(_calibrate, namespaces)
+        return self._processes.call(self._place(min(namespaces)), body, files[:3], by_stream(files[3]))
 
     @request
     def signal(self, pid: int, number: int) -> None:
@@ -495,7 +502,7 @@ def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
     return LentNetwork(blueprint, lent) if lent else BuiltNetwork(blueprint)
 
 
-def _calibrate(namespaces: Sequence[int]) -> int:
+def _calibrate(namespaces: Mapping[int, int]) -> int:
     from testbed.lab.netns.readings import calibration  # with NumPy, which this process has once workers were forked
 
     return calibration.main(namespaces)

@@ -29,6 +29,7 @@ from testbed.fidelity import (
     retransmissions,
     run_queue,
     timers,
+    underlay,
     wire,
 )
 from testbed.fidelity.judgement import Error
@@ -436,6 +437,37 @@ def test_drops_name_the_worst_link() -> None:
     assert drops.judge(links[:1]).ok
     assert drops.judge(links, asked=True).ok
     assert not check.machine
+
+
+CARRIES = "node1's eth1, which carries 300 Mbit/s"
+
+
+def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1") -> dict[str, Any]:
+    one = {"machine": machine, "nic": "eth1", "rate_bps": 300e6}
+    return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped}
+
+
+@pytest.mark.parametrize(
+    ("nics", "ok", "detail"),
+    [
+        (
+            [nic(200e6, 290e6)],
+            True,
+            "67% of node1's eth1, which carries 300 Mbit/s, if all links to other machines are full",
+        ),
+        ([nic(400e6, 250e6)], True, f"83% of {CARRIES}"),
+        ([nic(400e6, 260e6)], False, f"87% of {CARRIES}"),
+        ([nic(200e6, 0), nic(400e6, 290e6, machine="node2")], False, "97% of node2's eth1, which carries 300 Mbit/s"),
+        (
+            [nic(150e6, 0, dropped=3)],
+            False,
+            f"50% of {CARRIES}, if all links to other machines are full; 3 packets dropped at node1",
+        ),
+    ],
+)
+def test_what_is_between_machines_has_room(nics: list[dict[str, Any]], ok: bool, detail: str) -> None:
+    check = underlay.judge(nics)
+    assert (check.ok, check.detail, check.machine) == (ok, detail, True)
 
 
 @pytest.mark.parametrize(("refused", "by_machine"), [(7, True), (6, False)])

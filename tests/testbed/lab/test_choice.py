@@ -27,7 +27,9 @@ EXCEPTIONS = {
     "testbed/cli/hosts.py": "testbed hosts is a command about one lab",
     "testbed/spread/ssh.py": "machines of --on ssh:// are in an inventory as that lab has one",
 }
-NAMED = re.compile(rf"\b({'|'.join(BUILT_IN)})\b")
+WORD = "machines"
+"""Name of a lab that is also a word of its own, and is looked for only as the lab's."""
+NAMED = re.compile(rf"\b({'|'.join(name for name in BUILT_IN if name != WORD)})\b|\blab[. ]{WORD}\b|\b{WORD}\.place\b")
 
 
 def test_every_folder_with_a_place_is_a_lab() -> None:
@@ -73,7 +75,14 @@ def _words(node: ast.AST) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "code", ["if lab == 'docker': pass", "import testbed.lab.netns", "f'the lab mininet {x}'", "run(docker=1)"]
+    "code",
+    [
+        "if lab == 'docker': pass",
+        "import testbed.lab.netns",
+        "f'the lab mininet {x}'",
+        "run(docker=1)",
+        "import testbed.lab.machines",
+    ],
 )
 def test_a_line_that_names_a_lab_is_found(code: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(f'"""In netns."""\n{code}\n')
@@ -89,7 +98,7 @@ def test_an_unknown_lab_is_told_with_those_that_there_are() -> None:
 
 def test_an_inventory_is_for_a_lab_that_takes_one() -> None:
     assert of_inventory(None) is place_of("baremetal")
-    with pytest.raises(UsageError, match="--inventory is for the lab baremetal, not docker"):
+    with pytest.raises(UsageError, match="--inventory is for the lab baremetal or machines, not docker"):
         of_inventory("docker")
     with pytest.raises(UsageError, match="the lab baremetal needs to know its hosts"):
         opener("baremetal")()
@@ -136,7 +145,7 @@ def test_a_lab_of_another_package_is_planned(example: Path) -> None:
     planned, too_long, misspelt = commands(example, *(("plan", "spec.yaml", *words) for words in asked))
     assert "1 trial in lab patient" in planned.out, planned.err
     assert too_long.err == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
-    assert "'pateint' is not one of: netns, mininet, docker, baremetal, simulator, patient" in misspelt.err
+    assert "'pateint' is not one of: netns, mininet, docker, baremetal, machines, simulator, patient" in misspelt.err
 
 
 def test_a_lab_of_another_package_has_limits_of_its_own(example: Path) -> None:

@@ -138,6 +138,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "docker_memory_without_unit": ("seed: 1", "seed: 1\ndocker: {memory: 1}"),
     "docker_unknown_key": ("seed: 1", "seed: 1\ndocker: {cpu: 2}"),
     "docker_for_text": ("seed: 1", "seed: 1\ndocker: mine"),
+    "machines_for_text": ("seed: 1", "seed: 1\nmachines: {place: node1}"),
+    "machines_unknown_key": ("seed: 1", "seed: 1\nmachines: {places: {h0: node1}}"),
     "seed_negative": ("seed: 1", "seed: -1"),
     "name_is_a_path": ("name: small", "name: ../small"),
     "timeout_0": ("timeout: 20 s", "timeout: 0 s"),

@@ -76,7 +76,8 @@ def test_every_type_of_error_that_a_spec_meets_has_words(wrong: object) -> None:
         ("perturb={kind: rates, shares: {}}", "perturb.0.shares: an empty group\n  fix: give at least 1"),
         (
             "lab=nets",
-            "lab: 'nets' is not one of: netns, mininet, docker, baremetal, simulator\n  fix: did you mean 'netns'?",
+            "lab: 'nets' is not one of: netns, mininet, docker, baremetal, machines, simulator\n"
+            "  fix: did you mean 'netns'?",
         ),
         (
             "perturb={kind: circuits, flip: 3}",

@@ -133,11 +133,14 @@ class Shaped(TypedDict):
 Messages = Annotated[Base64Bytes, Field(max_length=2**20)]
 
 
-class _Said(TypedDict):
+class Said(TypedDict):
+    """Answers of the kernel in base64, as :class:`testbed.lab.netns.readings.listening.Said`."""
+
     qdiscs: Messages
     classes: Messages
     addresses: Messages
     routes: Messages
+    links: Messages
 
 
 class Heard(TypedDict):
@@ -145,7 +148,7 @@ class Heard(TypedDict):
     in."""
 
     indices: list[tuple[Whole, Whole]]
-    said: _Said
+    said: Said
 
 
 Bytes = Annotated[int, Field(ge=0, lt=2**63)]
@@ -203,8 +206,27 @@ RESULTS: dict[str, Any] = {
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
 """Types of results by request; other requests have no result."""
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RESULTS.items()}
 _NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
+
+
+class AgentKind:
+    """Kind of agent: the ``module`` that runs, and the types of its results by request; other requests have none."""
+
+    def __init__(self, module: str, results: Mapping[str, Any]) -> None:
+        self.module = module
+        self._results: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in results.items()}
+
+    def result(self, do: str, value: object) -> Any:
+        """Check the result of a request, as far as its form goes.
+
+        Raises:
+            HostError: it is of another kind.
+        """
+        return checked(self._results.get(do, _NOTHING), value, f"it answers {do!r}")
+
+
+HOSTS = AgentKind("testbed.lab.baremetal.on_hosts.agent", RESULTS)
+"""Agents of hosts whose NICs are a topology's."""
 
 
 class Nic(BaseModel):
@@ -251,22 +273,13 @@ def message(line: bytes) -> Result | Refusal | Event:
         raise HostError(f"it says {line[:80]!r}, which no agent says", fix=FIX) from None
 
 
-def result(do: str, value: object) -> Any:
-    """Check the result of a request, as far as its form goes.
-
-    Raises:
-        HostError: it is of another kind.
-    """
-    return _checked(_ADAPTERS.get(do, _NOTHING), value, f"it answers {do!r}")
-
-
 def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Check the facts about a host, which must have these NICs.
 
     Raises:
         HostError: it says something else, or not of all of them.
     """
-    found: Facts = _checked(TypeAdapter(Facts), said, "Ansible's look at it says")
+    found: Facts = checked(TypeAdapter(Facts), said, "Ansible's look at it says")
     missing = [name for name in names if name not in found.nics]
     if missing:
         raise HostError(f"Ansible's look at it says nothing of {missing[0]}", fix=FIX)
@@ -279,7 +292,7 @@ def left(said: object) -> list[dict[str, str]]:
     Raises:
         HostError: it says something else.
     """
-    return [{**one} for one in _checked(_LEFT, said, "the list of what is left there is")]
+    return [{**one} for one in checked(_LEFT, said, "the list of what is left there is")]
 
 
 def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
@@ -309,7 +322,8 @@ def as_many(found: Sequence[Any], count: int, what: str) -> None:
         raise HostError(f"it says {len(found)} {what}, asked was for {count}", fix=FIX)
 
 
-def _checked(adapter: TypeAdapter[Any], value: object, what: str) -> Any:
+def checked(adapter: TypeAdapter[Any], value: object, what: str) -> Any:
+    """Check ``what`` a host says. Raises HostError: it is of another kind."""
     try:
         return adapter.validate_python(value)
     except (ValidationError, RecursionError) as error:

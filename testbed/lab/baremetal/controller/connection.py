@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.controller import answers
-from testbed.lab.baremetal.controller.answers import Event, Refusal, Result
+from testbed.lab.baremetal.controller.answers import AgentKind, Event, Refusal, Result
 from testbed.lab.baremetal.controller.clock import Clock
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing.inventory import Host
@@ -112,13 +112,13 @@ class Connection:
         self,
         host: Host,
         code: str,
-        work: str,
-        owner: str,
+        agent: AgentKind,
+        arguments: Sequence[str],
         control: Path,
         on_event: Callable[[Connection, Event | Lost], None],
     ) -> None:
         self.host, self.name, self.clock = host, host.name, Clock()
-        self._on_event = on_event
+        self._kind, self._on_event = agent, on_event
         self._waiting: dict[int, tuple[str, float, Pending[Any]]] = {}
         self._lock = threading.Lock()
         self._next, self._leaving = 0, False
@@ -127,7 +127,7 @@ class Connection:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         words, first = become(host)
         start = [*words, "env", HUGE_PAGES, f"PYTHONPATH={code}", f"{host.home}/venv/bin/python"]
-        start += ["-P", "-m", "testbed.lab.baremetal.on_hosts.agent", work, owner]
+        start += ["-P", "-m", agent.module, *arguments]
         self._process = subprocess.Popen(
             [*ssh(host, control), shlex.join(start)],
             stdin=subprocess.PIPE,
@@ -252,7 +252,7 @@ class Connection:
             answer.set_exception(LabError(f"{self.name}: {message.problem}", fix=message.fix))
             return
         try:
-            answer.set_result((answers.result(do, message.result), asked_s, answered_s))
+            answer.set_result((self._kind.result(do, message.result), asked_s, answered_s))
         except HostError as error:
             answer.set_exception(self._odd(error))
             raise

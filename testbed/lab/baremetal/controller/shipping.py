@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ Files = dict[str, tuple[bytes, int]]
 @dataclass(frozen=True)
 class Site:
     """A host while a network is up: ``physical`` has for each address of the topology's plan the one in use, ``number``
-    and ``token`` tell the lab's networks, and labs, apart."""
+    and ``token`` tell the lab's networks, and labs, apart. ``nics`` are the names of a topology's ports there."""
 
     host: Host
     physical: Mapping[str, str]
     number: int
     token: str
+    nics: Sequence[str]
+    temporary: str = "/tmp"
+    """Folder for temporary files of programs."""
 
     def log(self, path: str) -> str:
         """Name of a log on the host."""
@@ -68,10 +71,10 @@ class Shipment:
         return self.words.get(value, value)
 
 
-def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, Path]]:
+def launching(worker: Launch, site: Site, work: Path | None = None) -> tuple[Call[None], Files, dict[str, Path]]:
     """Make the request that starts a worker, the files that it needs, and, by name on the host, our files that grow as
-    those there do."""
-    place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else None)
+    those there do. ``work`` is the trial's folder, where a worker has no job in it."""
+    place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else work)
     log, job, samples, outputs = site.log(worker.log), "", None, list[str]()
     followed = {log: Path(worker.log)}
     if worker.job:
@@ -94,10 +97,10 @@ def program(wanted: Program, site: Site, place: Shipment) -> Program:
     cache that PyTorch makes, are removed with those of the run."""
     home = site.host.home
     place.words |= {sys.executable: f"{home}/venv/bin/python"}
-    place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}
+    place.words |= {f"{INTERFACES}{port}": name for port, name in enumerate(site.nics)}
     environment = {name: place.mapped(value) for name, value in wanted.environment.items()}
     if SHARED_VARIABLE in environment:  # the host says that it is not set there
         environment[SHARED_VARIABLE] = ""
-    environment["TMPDIR"] = f"{home}/work/{site.token}"
+    environment["TMPDIR"] = site.temporary
     environment["PATH"] = f"{home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     return Program(tuple(map(place.mapped, wanted.words)), environment, place.mapped(wanted.folder))

@@ -4,7 +4,7 @@ shaped."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -95,22 +95,25 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     return found
 
 
-def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list[float]:
+def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False, at: Callable[[int], int] = int) -> list[float]:
     """Send all bursts at once; the payload that arrives of each (bit/s). ``paced`` sends each a little faster than it
-    should arrive, and not as fast as its NIC allows."""
-    receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
-    sends: list[list[Probe]] = [[] for _ in fleet.connections]
+    should arrive, and not as fast as its NIC allows. ``at`` maps a node to the connection of the machine that it is on,
+    where machines have several."""
+    receives: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in fleet.connections]
+    sends: list[list[dict[str, Any]]] = [[] for _ in fleet.connections]
     for number, burst in enumerate(bursts):
         way, pace_bps = burst.way, round(PACE * burst.rate_bps) if paced else None
-        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number, None)))
-        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number, pace_bps))
+        comes = asdict(_end(burst, way.remote, way.local, PORT + number, None))
+        goes = asdict(_end(burst, way.local, way.remote, PORT + number, pace_bps))
+        receives[at(way.dst)].append((number, {**comes, "node": way.dst}))
+        sends[at(way.src)].append({**goes, "node": way.src})
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
         paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
         for node, path in enumerate(paths):
             fleet.follow(node, RESULT, path)
-        expected = {node: [asdict(probe) for _, probe in one] for node, one in enumerate(receives) if one}
+        expected = {node: [probe for _, probe in one] for node, one in enumerate(receives) if one}
         listening = fleet.ask_some({node: HostRequests.receive(one, RESULT) for node, one in expected.items()})
-        sent = {node: list(map(asdict, one)) for node, one in enumerate(sends) if one}
+        sent = {node: one for node, one in enumerate(sends) if one}
         sending = fleet.ask_some({node: HostRequests.send(one) for node, one in sent.items()})
         patience_s = PATIENCE_S + 2 * max((one.duration_s for one in bursts), default=0.0)
         for pids in (sending, listening):

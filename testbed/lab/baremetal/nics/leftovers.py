@@ -19,7 +19,7 @@ from typing import Any
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.nics import shaper, undoing
 
-AGENT = "testbed.lab.baremetal.on_hosts.agent"
+AGENTS = ("testbed.lab.baremetal.on_hosts.agent", "testbed.lab.machines.on_machine.agent")
 END_S = 3.0
 """Seconds that an agent may take to end what it has started, and to undo."""
 
@@ -99,7 +99,7 @@ def _agents() -> dict[int, str]:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             words = undoing.arguments(int(path.name))
-            if words[1:4] == ["-P", "-m", AGENT] and len(words) == 6:  # and not sudo, which has begun it
+            if words[1:3] == ["-P", "-m"] and len(words) == 6 and words[3] in AGENTS:  # and not sudo, which began it
                 found[int(path.name)] = words[-1]
     return found
 

@@ -22,34 +22,62 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, TestbedError
 from testbed.lab.baremetal.nics import leftovers, shaper
 from testbed.lab.baremetal.on_hosts import pings
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
 from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
 from testbed.lab.baremetal.on_hosts.host_requests import AS_ROOT, REQUESTS, HostRequests
 from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
 from testbed.lab.baremetal.on_hosts.processes import Processes, tell
 from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_user
 from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.requests import Requests
 
 LOOK_S = 0.05
 """Seconds between two looks at files that are followed, and at the CPUs; processes are looked at at random moments of
 their own."""
 
 
-class Agent:
-    """The agent's loop: reads requests and writes answers and events; :class:`HostRequests` does what is asked."""
+@dataclass(frozen=True)
+class Parts:
+    """Parts that an agent's loop and its requests share."""
 
-    def __init__(self, work: Path, owner: str) -> None:
-        self._owner = owner
-        self._processes, self._readings = Processes(work), CpuReadings()
-        self._looks = ProcessReadings(self._processes.workers)
-        self._selector = selectors.DefaultSelector()
-        self._host = HostRequests(owner, self._processes, pings.Echoes(self._selector), self._readings, self._looks)
+    processes: Processes
+    readings: CpuReadings
+    looks: ProcessReadings
+    selector: selectors.BaseSelector
+
+    @classmethod
+    def of(cls, processes: Processes) -> Parts:
+        """Make the parts of an agent that has these processes."""
+        return cls(processes, CpuReadings(), ProcessReadings(processes.workers), selectors.DefaultSelector())
+
+
+class Agent:
+    """The agent's loop: reads requests and writes answers and events; ``host`` does what is asked.
+
+    Args:
+        requests: those of ``host``.
+        as_root: the names of requests that need root's rights.
+    """
+
+    def __init__(
+        self,
+        host: AgentRequests,
+        parts: Parts,
+        requests: Requests,
+        as_root: Collection[str] = (),
+    ) -> None:
+        self._host, self._requests, self._as_root = host, requests, as_root
+        self._processes, self._readings, self._looks = parts.processes, parts.readings, parts.looks
+        self._selector = parts.selector
         self._selector.register(0, selectors.EVENT_READ, self._read)
         self._wake, self._wake_writer = socket.socketpair()
         for one in (self._wake, self._wake_writer):
@@ -75,17 +103,11 @@ class Agent:
             self._serving = False
 
     def leave(self) -> None:
-        """End the loop soon; when called again, at once, for we may wait for somebody to take what we tell. The work of
-        :meth:`close` is not broken off."""
+        """End the loop soon; when called again, at once, for we may wait for somebody to take what we tell. What comes
+        after the loop is not broken off."""
         if self._host.leaving and self._serving:
             raise SystemExit
         self._host.leaving = True
-
-    def close(self) -> None:
-        """End everything that was started, and undo the shaping."""
-        self._processes.kill_all()
-        with as_root(), suppress(TestbedError, OSError):
-            shaper.undo(self._owner)
 
     def _read(self) -> None:
         data = os.read(0, 1 << 20)
@@ -102,8 +124,8 @@ class Agent:
         try:
             asked = _parsed(line)
             number, name = asked.pop("id"), asked.pop("do")
-            do = REQUESTS.find(self._host, name, named=asked)
-            with as_root() if name in AS_ROOT else nullcontext():
+            do = self._requests.find(self._host, name, named=asked)
+            with as_root() if name in self._as_root else nullcontext():
                 result = do()
             tell(id=number, result=result)
         except TestbedError as error:
@@ -144,6 +166,16 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return request
 
 
+def begin(work: str, owner: str) -> Path:
+    """Begin to be an agent, in the place of former ones of this run; return the working directory, which is made."""
+    os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
+    leftovers.end_former(owner)
+    kernel.adopt_orphans()
+    path = Path(work)
+    _make_own(path)
+    return path
+
+
 def _make_own(path: Path) -> None:
     """Make a directory that is the user's; the one above it is root's."""
     path.mkdir(parents=True, exist_ok=True)
@@ -153,13 +185,27 @@ def _make_own(path: Path) -> None:
 
 
 def main(work: str, owner: str) -> NoReturn:
-    os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
-    leftovers.end_former(owner)
-    kernel.adopt_orphans()
-    path = Path(work)
-    _make_own(path)
+    path = begin(work, owner)
     act_as_user()
-    agent = Agent(path, owner)
+    run(*of_host(path, owner))
+
+
+def of_host(path: Path, owner: str) -> tuple[Agent, Callable[[], object]]:
+    """Make the agent of a host whose NICs are shaped, with its working directory; and what ends all that it has
+    done."""
+    parts = Parts.of(Processes(path))
+    host = HostRequests(owner, parts.processes, pings.Echoes(parts.selector), parts.readings, parts.looks)
+
+    def close() -> None:
+        parts.processes.kill_all()
+        with as_root(), suppress(TestbedError, OSError):
+            shaper.undo(owner)
+
+    return Agent(host, parts, REQUESTS, AS_ROOT), close
+
+
+def run(agent: Agent, close: Callable[[], object]) -> NoReturn:
+    """Serve until the controller is gone; then end everything that was started, by ``close``, and this process."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: agent.leave())
     try:
@@ -167,7 +213,7 @@ def main(work: str, owner: str) -> NoReturn:
     except (BrokenPipeError, SystemExit):
         pass  # nobody hears us any more
     finally:
-        agent.close()
+        close()
     os._exit(0)  # what standard output still holds, nobody reads
 
 

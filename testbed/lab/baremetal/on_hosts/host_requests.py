@@ -7,12 +7,9 @@ then, and root's only for the requests in :data:`AS_ROOT`, which touch no file o
 from __future__ import annotations
 
 import base64
-import os
-import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,57 +20,41 @@ from testbed.files import foreign
 from testbed.lab.baremetal.nics import readback, shaper, undoing
 from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
 from testbed.lab.baremetal.on_hosts import pings
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
 from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
 from testbed.lab.baremetal.on_hosts.meter import HostMeter
 from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
 from testbed.lab.baremetal.on_hosts.processes import Processes, program
-from testbed.lab.baremetal.on_hosts.rights import as_root, run_as_user
+from testbed.lab.baremetal.on_hosts.rights import run_as_user
 from testbed.lab.base import PIECE_BYTES, SHARED_VARIABLE
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.readings.listening import listen
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
-from testbed.machine.cgroups import limits
 
 NOT_SHARED = f"testbed: {SHARED_VARIABLE} is not set: machines share no folder"
 CLOCK_STEP_NS = 20_000_000
 """By how much (ns) the time of a file may be behind the clock: a few of the kernel's ticks."""
 EXTEND_S = 10.0
 """Seconds after which the deadline of the undo is put off again while the controller is heard."""
-ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Flags to open a file that is written to: a link in its place, which a worker may have made, is refused, and so is a
-pipe that nobody reads, for whose reader we would have to wait."""
 AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
 """Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
 
 
-class HostRequests:
+class HostRequests(AgentRequests):
     """The requests (:data:`REQUESTS`), and what they leave behind for later ones."""
 
     def __init__(
         self, owner: str, processes: Processes, echoes: pings.Echoes, readings: CpuReadings, looks: ProcessReadings
     ) -> None:
-        self._owner, self._processes, self._echoes = owner, processes, echoes
-        self._readings, self._looks = readings, looks
+        super().__init__(processes, readings, looks)
+        self._owner, self._echoes = owner, echoes
         self._wanted: Wanted | None = None
         self._changed: dict[tuple[str, bool], Any] = {}
         self._meter: HostMeter | None = None
         self._extended_s = 0.0
         self._launched_ns = 0
         self._body: Callable[[Launch], int] | None = None
-        self.leaving = False
-        """Whether the agent is to go."""
-
-    @request
-    def hello(self) -> dict[str, Any]:
-        """Describe this host and its agent."""
-        return {
-            "kernel": platform.release(),
-            "python": platform.python_version(),
-            "cores": limits().cores,
-            "root": os.getuid() == 0,
-            "pid": os.getpid(),
-        }
 
     @request
     def time(self) -> float:
@@ -90,16 +71,6 @@ class HostRequests:
         from testbed.lab.netns.on_nodes.zygote import worker_body
 
         self._body = worker_body(torch=torch)
-
-    @request
-    def put(self, path: str, data: str, mode: int = 0o644, more: bool = False) -> None:
-        """Write a file below the working directory, or add ``more`` to it."""
-        place = self._processes.room_for(path)
-        if not more:
-            place.unlink(missing_ok=True)
-        with os.fdopen(os.open(place, ADDED), "ab") as file:
-            file.write(base64.b64decode(data))
-            os.fchmod(file.fileno(), mode)
 
     @request
     def launch(
@@ -168,26 +139,6 @@ class HostRequests:
         self._processes.signal(number, pid)
 
     @request
-    def signal_worker(self, number: int, process: str) -> None:
-        """Signal one worker's session."""
-        self._processes.signal_worker(number, process)
-
-    @request
-    def kill(self) -> None:
-        """End every worker; nobody is told."""
-        self._processes.kill_workers()
-
-    @request
-    def stopped(self) -> list[str]:
-        """Workers that were stopped by a signal."""
-        return self._processes.stopped()
-
-    @request
-    def cpu_s(self) -> dict[str, float]:
-        """Processor time of each worker and of all that it has started."""
-        return self._processes.cpu_s()
-
-    @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
         """Shape the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)
@@ -220,31 +171,6 @@ class HostRequests:
             said = listen(netlink, [index for pair in shaped for index in pair], ROOT_HANDLE, routes=True)
         told = {name: base64.b64encode(data).decode() for name, data in vars(said).items()}
         return {"indices": pairs, "said": told}
-
-    @request
-    def receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
-        """Expect bursts, and tell in a file what arrived of each; returns their PID when they can come."""
-        return self._burst([], probes, result)
-
-    @request
-    def send(self, probes: Sequence[Mapping[str, Any]]) -> int:
-        """Send bursts to those who expect them; return the PID."""
-        return self._burst(probes, [], "sent")
-
-    def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
-        """Fork a child for bursts, for it takes as long as they do; return its PID."""
-        from testbed.lab.baremetal.on_hosts import bursts
-
-        ready, tell_ready = os.pipe()
-        path = self._processes.below(result)
-        path.unlink(missing_ok=True)
-        pid = self._processes.beside(
-            lambda: bursts.main(sends, receives, tell_ready, path), "bursts.log", followed=result, keep=tell_ready
-        )
-        os.close(tell_ready)
-        os.read(ready, 1)  # or its end
-        os.close(ready)
-        return pid
 
     @request
     def adjust(self, nic: int, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
@@ -286,33 +212,15 @@ class HostRequests:
         return shaper.undo(self._owner)
 
     @request
-    def watch(self, on: bool) -> None:
-        """Begin, or with ``on`` false end, telling how busy the CPUs are, and whether workers stand still."""
-        self._readings.watch(on)
-        self._looks.watch(on)
-
-    @request
     def echo(self, addresses: Sequence[str]) -> list[int]:
         """Send small packets back that come to these addresses; return the port of each. With no address, stop doing
         so."""
-        return self._echoes.listen(addresses)
+        return self._echoes.listen([pings.bound(one) for one in addresses])
 
     @request
     def ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
         """Measure round trips of small packets (s); those that did not come back are missing."""
         return pings.ping(local, remote, port, count)
-
-    @request
-    def leave(self) -> None:
-        """End the agent and delete its working directory: nothing of this run is needed here any more."""
-        self.leaving = True
-        # What is in it, as its user may: the directory above it is root's. Workers may have closed some to themselves.
-        for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-            run_as_user([*words, "--", str(self._processes.work)])
-        with as_root():
-            for folder in (self._processes.work, self._processes.work.parent):
-                with suppress(OSError):  # it is gone, or other runs have theirs there
-                    folder.rmdir()
 
 
 REQUESTS = Requests(HostRequests)

@@ -12,32 +12,35 @@ PATIENCE_S = 1.0
 
 
 class Echoes:
-    """Sends packets back that come to some addresses, while the selector's owner calls what is registered there."""
+    """Sends packets back that come to some sockets, while the selector's owner calls what is registered there."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
         self._sockets: list[socket.socket] = []
 
-    def listen(self, addresses: Sequence[str]) -> list[int]:
-        """Listen at these addresses, and no longer at others; return the port at each."""
+    def listen(self, sockets: Sequence[socket.socket]) -> list[int]:
+        """Listen at these sockets, and no longer at others, which are closed; return the port of each."""
         for sock in self._sockets:
             self._selector.unregister(sock)
             sock.close()
-        self._sockets = []
-        for address in addresses:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            sock.bind((address, 0))
+        self._sockets = list(sockets)
+        for sock in sockets:
             sock.setblocking(False)
             self._selector.register(sock, selectors.EVENT_READ, lambda sock=sock: sock.sendto(*sock.recvfrom(2048)))
-            self._sockets.append(sock)
         return [sock.getsockname()[1] for sock in self._sockets]
+
+
+def bound(address: str) -> socket.socket:
+    """Make a socket for such packets at an address, at any port."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((address, 0))
+    return sock
 
 
 def ping(local: str, remote: str, port: int, count: int) -> list[float]:
     """Send packets; round trips (s) of those that came back."""
     found: list[float] = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind((local, 0))
+    with bound(local) as sock:
         sock.connect((remote, port))
         sock.settimeout(PATIENCE_S)
         for number in range(count):

@@ -38,8 +38,12 @@ IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_GSO_MAX_SEGS = 31, 32, 40
 IFLA_GSO_MAX_SIZE, IFLA_GSO_IPV4_MAX_SIZE = 41, 63
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 VETH_INFO_PEER = 1
+IFLA_VXLAN_ID, IFLA_VXLAN_GROUP, IFLA_VXLAN_LOCAL, IFLA_VXLAN_LEARNING = 1, 2, 4, 7
+IFLA_VXLAN_PORT, IFLA_VXLAN_UDP_CSUM, IFLA_VXLAN_DF = 15, 18, 29
+VXLAN_PORT = 14789
+"""UDP port of tunnels between machines: 4789, which is VXLAN's own, belongs to other networks, and is often blocked."""
 RTEXT_FILTER_SKIP_STATS = 8
-IF_OPER_UP = 6
+IF_OPER_UNKNOWN, IF_OPER_UP = 0, 6
 
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_METRICS, RTA_MULTIPATH = 1, 4, 5, 8, 9
@@ -57,13 +61,17 @@ RTNEXTHOP = struct.Struct("=HBBi")  # length, flags, weight - 1, index
 NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
 LINK_STATS64_TX_DROPPED = 7
 """Position of ``tx_dropped`` in struct rtnl_link_stats64, which is all 64-bit numbers."""
+RX_BYTES, TX_BYTES = 2, 3
+LOST = (4, 5, LINK_STATS64_TX_DROPPED, 15)
+"""Positions of packets that a NIC has lost: errors in either direction, dropped on the way out, missed on the way
+in."""
 
 Hops = tuple[tuple[int, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class VethEnd:
-    """One end of a veth pair: the namespace (open file) it is made in, and its index, name and MAC address there."""
+class LinkEnd:
+    """One end of a link: the namespace (open file) it is made in, and its index, name and MAC address there."""
 
     namespace: int
     index: int
@@ -71,15 +79,43 @@ class VethEnd:
     mac: bytes
 
 
-def create_veth(a: VethEnd, b: VethEnd, mtu: int, link: str) -> Request:
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """Tunnel of a link to another machine (VXLAN, RFC 7348): its number, which no other link between these machines has
+    (24 bits), and the machines' addresses. It has one peer and learns no other; its packets are not cut into
+    fragments."""
+
+    number: int
+    local: str
+    remote: str
+    port: int = VXLAN_PORT
+    learns: bool = False
+    fragments: bool = False
+
+
+def create_veth(a: LinkEnd, b: LinkEnd, mtu: int, link: str) -> Request:
     """Make a pair, down, straight in both namespaces."""
-    peer = attribute(VETH_INFO_PEER | NESTED, _veth_end(b, mtu))
-    body = _veth_end(a, mtu)
+    peer = attribute(VETH_INFO_PEER | NESTED, _end(b, mtu))
+    body = _end(a, mtu)
     body += attribute(IFLA_LINKINFO | NESTED, text(IFLA_INFO_KIND, "veth") + attribute(IFLA_INFO_DATA | NESTED, peer))
     return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make link {link}")
 
 
-def _veth_end(end: VethEnd, mtu: int) -> bytes:
+def create_tunnel(end: LinkEnd, tunnel: Tunnel, mtu: int, link: str) -> Request:
+    """Make an end of a link to another machine, down, straight in its namespace. Its packets go out of the namespace in
+    which the request is sent, the machine's own. What they carry has checksums, so the outer ones have none."""
+    data = u32(IFLA_VXLAN_ID, tunnel.number)
+    data += attribute(IFLA_VXLAN_LOCAL, socket.inet_aton(tunnel.local))
+    data += attribute(IFLA_VXLAN_GROUP, socket.inet_aton(tunnel.remote))
+    data += attribute(IFLA_VXLAN_PORT, tunnel.port.to_bytes(2, "big"))
+    data += attribute(IFLA_VXLAN_LEARNING, bytes([tunnel.learns]))
+    data += attribute(IFLA_VXLAN_UDP_CSUM, bytes(1)) + attribute(IFLA_VXLAN_DF, bytes([not tunnel.fragments]))
+    kind = text(IFLA_INFO_KIND, "vxlan") + attribute(IFLA_INFO_DATA | NESTED, data)
+    body = _end(end, mtu) + attribute(IFLA_LINKINFO | NESTED, kind)
+    return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make the tunnel of {link}")
+
+
+def _end(end: LinkEnd, mtu: int) -> bytes:
     return (
         IFINFOMSG.pack(0, 0, end.index, 0, 0)
         + text(IFLA_IFNAME, end.name)
@@ -232,17 +268,32 @@ class Interface:
     """Bytes of the largest packets that are cut later."""
     may_grow: bool
     """Whether the kernel knows packets larger than ``LARGE_PACKET_BYTES[0]``."""
+    tunnel: Tunnel | None
+    """Tunnel that the interface is the end of."""
 
 
 def read_link(body: bytes) -> Interface:
     """Parse one item of :func:`list_links`."""
     _, _, index, flags, _ = IFINFOMSG.unpack_from(body)
     found = attributes(body, IFINFOMSG.size)
-    is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] == IF_OPER_UP
+    tunnel = _read_tunnel(found.get(IFLA_LINKINFO, b""))
+    states = [IF_OPER_UP] if tunnel is None else [IF_OPER_UP, IF_OPER_UNKNOWN]  # a tunnel has no carrier to wait for
+    is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] in states
     name = found[IFLA_IFNAME].rstrip(b"\0").decode()
     may_grow = IFLA_GSO_IPV4_MAX_SIZE in found
     packet_bytes = _number(found, IFLA_GSO_IPV4_MAX_SIZE if may_grow else IFLA_GSO_MAX_SIZE)
-    return Interface(index, name, _number(found, IFLA_MTU), is_up, packet_bytes, may_grow)
+    return Interface(index, name, _number(found, IFLA_MTU), is_up, packet_bytes, may_grow, tunnel)
+
+
+def _read_tunnel(link_info: bytes) -> Tunnel | None:
+    """Parse what the kernel says of a kind of interface; None for others than tunnels."""
+    found = attributes(link_info, 0)
+    if found.get(IFLA_INFO_KIND) != b"vxlan\0":
+        return None
+    data = attributes(found[IFLA_INFO_DATA], 0)
+    local, remote = (socket.inet_ntoa(data.get(kind, bytes(4))) for kind in (IFLA_VXLAN_LOCAL, IFLA_VXLAN_GROUP))
+    port, learns = int.from_bytes(data[IFLA_VXLAN_PORT], "big"), bool(_number(data, IFLA_VXLAN_LEARNING))
+    return Tunnel(_number(data, IFLA_VXLAN_ID), local, remote, port, learns, not _number(data, IFLA_VXLAN_DF))
 
 
 def read_address(body: bytes) -> tuple[int, str, int]:
@@ -291,6 +342,13 @@ def read_neighbour(body: bytes) -> tuple[int, int, bytes, str]:
     _, index, state, _, _ = NDMSG.unpack_from(body)
     found = attributes(body, NDMSG.size)
     return index, state, found.get(NDA_LLADDR, b""), socket.inet_ntoa(found[NDA_DST])
+
+
+def read_counters(body: bytes) -> tuple[int, int, int]:
+    """Bytes that an interface has sent and received, and the packets that it has lost, of one item of
+    :func:`list_link_counters`."""
+    numbers = struct.unpack_from("=16Q", attributes(body, IFINFOMSG.size)[IFLA_STATS64])
+    return numbers[TX_BYTES], numbers[RX_BYTES], sum(numbers[position] for position in LOST)
 
 
 def _number(found: dict[int, bytes], kind: int) -> int:

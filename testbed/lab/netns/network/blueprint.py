@@ -20,6 +20,7 @@ from typing import Literal
 from testbed.base.errors import SpecError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 from testbed.lab.limits import HTB
+from testbed.lab.netns.kernel_interface.rtnetlink import Tunnel
 from testbed.topologies import addressing, routing
 from testbed.topologies.addressing import Addresses
 from testbed.topologies.model import Link, Topology
@@ -109,6 +110,15 @@ class Blueprint:
     """Bytes that TCP may hand down at once before they are cut into packets (GSO)."""
     first_segments: int = 0
     """Segments with which a connection begins; 0 for the kernel's number."""
+    here: frozenset[int] | None = None
+    """Nodes that are on this machine, where the others are on other machines; None for all."""
+    tunnels: Mapping[int, Tunnel] = field(default_factory=dict)
+    """Tunnels to other machines, by the directed link that leaves a node here."""
+
+    @property
+    def own_nodes(self) -> tuple[NodePlan, ...]:
+        """Nodes that are on this machine."""
+        return self.nodes if self.here is None else tuple(node for node in self.nodes if node.index in self.here)
 
     def seed(self, directed_link: int) -> int:
         """Seed of what is drawn about a directed link's packets: one for each link, so that links do not lose the same

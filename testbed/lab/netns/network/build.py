@@ -30,6 +30,8 @@ SPARE_FILES = 64
 """Number of open files that the sandbox needs besides one per namespace."""
 LOOPBACK_INDEX = 1
 OWN_NAMESPACE = "/proc/self/ns/net"
+MACHINE = -1
+"""Number, among lent namespaces, of the machine's own, out of which tunnels to other machines lead."""
 
 
 class BuiltNetwork:
@@ -39,7 +41,8 @@ class BuiltNetwork:
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
-        self.namespaces: list[int] = []
+        self.namespaces: dict[int, int] = {}
+        """Open file of each node's namespace."""
         self.changes: dict[int, LinkChange] = {}
         """Changes of links since the network was built, by directed link."""
         self.netem: dict[int, Netem] = {}
@@ -54,7 +57,7 @@ class BuiltNetwork:
         Raises:
             LabError: the kernel refused something; it is named.
         """
-        allow_files(len(self.blueprint.nodes) + SPARE_FILES)
+        allow_files(len(self.blueprint.own_nodes) + SPARE_FILES)
         try:
             self._make_namespaces()
             self._link()
@@ -65,7 +68,7 @@ class BuiltNetwork:
 
     def on_every_node(self, action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside each node's namespace, then come back to the sandbox's own."""
-        self.on_nodes(self.blueprint.nodes, action)
+        self.on_nodes(self.blueprint.own_nodes, action)
 
     def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside the namespace of each of some nodes, then come back to the sandbox's own."""
@@ -148,17 +151,17 @@ class BuiltNetwork:
 
     def close(self) -> None:
         """Let go of the namespaces; the kernel frees them and their interfaces when no process is left in them."""
-        for fd in [*self.namespaces, self._home]:
+        for fd in [*self.namespaces.values(), self._home]:
             os.close(fd)
-        self.namespaces = []
+        self.namespaces = {}
 
     def _make_namespaces(self) -> None:
         has_ipv6 = sysctls.has_ipv6()
         try:
             with sysctls.Roots() as roots:
-                for node in self.blueprint.nodes:
+                for node in self.blueprint.own_nodes:
                     self._make(node)
-                    self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
+                    self.namespaces[node.index] = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
                     sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings), roots.next())
                     with RouteSocket() as netlink:
                         netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
@@ -167,8 +170,8 @@ class BuiltNetwork:
 
     def _make(self, node: NodePlan) -> None:
         """Enter a network namespace for this node, where nothing is yet."""
-        assert node.index == len(self.namespaces)
-        _unshare_network(node.index, len(self.blueprint.nodes))
+        assert node.index not in self.namespaces
+        _unshare_network(len(self.namespaces), len(self.blueprint.own_nodes))
 
     def _link(self) -> None:
         """Make every link, with both ends where they belong."""
@@ -202,10 +205,12 @@ class BuiltNetwork:
 
 
 class LentNetwork(BuiltNetwork):
-    """A network some of whose nodes are in network namespaces that somebody else has made: containers'."""
+    """A network some of whose nodes are in network namespaces that somebody else has made, as containers' are; or some
+    of whose links are tunnels to other machines, out of this machine's own namespace."""
 
     def __init__(self, blueprint: Blueprint, lent: Mapping[int, int]) -> None:
-        """Prepare the network. ``lent`` are open files of namespaces, by node; they are closed with the network."""
+        """Prepare the network. ``lent`` are open files of namespaces, by node, with the machine's own as
+        :data:`MACHINE`; they are closed with the network."""
         super().__init__(blueprint)
         self._lent = dict(lent)
 
@@ -220,6 +225,22 @@ class LentNetwork(BuiltNetwork):
             kernel.setns(self._lent[node.index], kernel.CLONE_NEWNET)
         else:
             super()._make(node)
+
+    def _link(self) -> None:
+        super()._link()
+        if not self.blueprint.tunnels:
+            return
+        kernel.setns(self._lent[MACHINE], kernel.CLONE_NEWNET)
+        try:
+            with RouteSocket() as netlink:
+                netlink.send([self._tunnel(directed) for directed in self.blueprint.tunnels])
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def _tunnel(self, directed: int) -> Request:
+        blueprint, end = self.blueprint, _end(self.blueprint, self.namespaces, directed)
+        label = blueprint.label(directed)
+        return rtnetlink.create_tunnel(end, blueprint.tunnels[directed], blueprint.settings.mtu, label)
 
 
 def _unshare_network(made: int, needed: int) -> None:
@@ -251,14 +272,18 @@ def allow_files(needed: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
+def _veths(blueprint: Blueprint, namespaces: Mapping[int, int]) -> Iterator[Request]:
+    """Yield requests for the links that have both ends here."""
     for first in range(0, len(blueprint.ends), 2):
-        ends = []
-        for directed in (first, first + 1):
-            node, _ = blueprint.ends[directed]
-            port = blueprint.port(directed)
-            ends.append(rtnetlink.VethEnd(namespaces[node], port.index, port.name, port.mac))
-        yield rtnetlink.create_veth(ends[0], ends[1], blueprint.settings.mtu, blueprint.label(first))
+        if all(node in namespaces for node, _ in blueprint.ends[first : first + 2]):
+            a, b = (_end(blueprint, namespaces, directed) for directed in (first, first + 1))
+            yield rtnetlink.create_veth(a, b, blueprint.settings.mtu, blueprint.label(first))
+
+
+def _end(blueprint: Blueprint, namespaces: Mapping[int, int], directed: int) -> rtnetlink.LinkEnd:
+    """Make the end of a link that a directed link leaves from."""
+    (node, _), port = blueprint.ends[directed], blueprint.port(directed)
+    return rtnetlink.LinkEnd(namespaces[node], port.index, port.name, port.mac)
 
 
 def _tell(blueprint: Blueprint, node: NodePlan, neighbour: Neighbour, *, anew: bool = False) -> Request:

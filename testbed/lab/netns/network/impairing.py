@@ -225,7 +225,7 @@ class ByLine:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            _become_line(theirs, self._network.namespaces)
+            _become_line(theirs, self._network.namespaces.values())
         theirs.close()
         self._channel, self._process = Channel(ours), os.pidfd_open(pid)
 

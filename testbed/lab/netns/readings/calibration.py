@@ -14,7 +14,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from testbed.lab.measurements import Burst, Calibration, Way
@@ -50,8 +50,9 @@ def answer(text: str) -> Calibration:
 class Namespaces:
     """Nodes' network namespaces, entered by number of node."""
 
-    def __init__(self, descriptors: Sequence[int]) -> None:
-        self._files = [os.open(f"{kernel.OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC) for number in descriptors]
+    def __init__(self, descriptors: Mapping[int, int]) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._files = {node: os.open(f"{kernel.OWNER}/{number}", flags) for node, number in descriptors.items()}
 
     def enter(self, node: int) -> None:
         """Enter a node's namespace: sockets that are made from now on are this node's."""
@@ -164,10 +165,10 @@ def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     )
 
 
-def main(descriptors: Sequence[int]) -> int:
+def main(descriptors: Mapping[int, int]) -> int:
     """Answer the request on standard input, on standard output; returns 0.
 
-    ``descriptors`` of the lab's first process hold the nodes' network namespaces.
+    ``descriptors`` of the lab's first process hold the nodes' network namespaces, by node.
     """
     inside = Namespaces(descriptors)
     with open(0, closefd=False) as file:

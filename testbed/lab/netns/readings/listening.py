@@ -20,11 +20,15 @@ class Said:
     classes: bytes
     addresses: bytes
     routes: bytes
+    links: bytes
 
 
-def listen(netlink: RouteSocket, indices: Sequence[int], root_handle: int, *, routes: bool) -> Said:
+def listen(
+    netlink: RouteSocket, indices: Sequence[int], root_handle: int, *, routes: bool, links: bool = False
+) -> Said:
     """Ask the kernel about the namespace of a socket: of these interfaces, which have shapers of ours with this handle,
-    the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated.
+    the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated, and the
+    interfaces themselves.
 
     Raises:
         NetlinkError: it refuses, or there is no such shaper.
@@ -34,5 +38,7 @@ def listen(netlink: RouteSocket, indices: Sequence[int], root_handle: int, *, ro
     qdiscs = netlink.ask_raw([request for pair in asked for request in pair])
     classes = netlink.ask_raw([shaping.ask_class(index, only, f"interface {index}") for index in indices])
     addresses = netlink.dump_raw(rtnetlink.list_addresses())
+    listed = netlink.dump_raw(rtnetlink.list_links()) if links else b""
     netlink.filter()
-    return Said(qdiscs, classes, addresses, netlink.dump_raw(rtnetlink.list_static_routes()) if routes else b"")
+    stated = netlink.dump_raw(rtnetlink.list_static_routes()) if routes else b""
+    return Said(qdiscs, classes, addresses, stated, listed)

@@ -100,7 +100,7 @@ class Sampler:
         self._problem: str | None = None
         self._next_s = time.monotonic()
         try:
-            allow_files(2 * len(network.blueprint.nodes) + SPARE_FILES)
+            allow_files(2 * len(network.blueprint.own_nodes) + SPARE_FILES)
             network.on_every_node(lambda node, _: self._add(network, node))
         except (LabError, OSError) as error:
             self._fail(error)

@@ -77,7 +77,7 @@ def spot_check(network: BuiltNetwork, way: Way) -> Reading:
     """Read the shapers of nodes in random order, until that has taken :data:`SPOT_CHECK_S`."""
     began_s = time.thread_time()
     draw = random.SystemRandom()
-    nodes = [node for node in network.blueprint.nodes if node.ports]
+    nodes = [node for node in network.blueprint.own_nodes if node.ports]
     draw.shuffle(nodes)
     summary = _Summary(network, way)
     links = 0
@@ -109,7 +109,8 @@ def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
 
     def ask(node: NodePlan, netlink: RouteSocket) -> None:
         shaped = [port.index for port in node.ports] if network.blueprint.settings.shaped else []
-        found[node.index] = listen(netlink, shaped, network.root_handle, routes=node.index in routed)
+        tunnels = any(port.directed_link in network.blueprint.tunnels for port in node.ports)
+        found[node.index] = listen(netlink, shaped, network.root_handle, routes=node.index in routed, links=tunnels)
         if not shaped:  # then what is at the root has no name to ask for it by
             found[node.index] = replace(found[node.index], qdiscs=netlink.dump_raw(shaping.list_qdiscs()))
 
@@ -166,6 +167,8 @@ class _Summary:
         for port in node.ports:
             link = self.blueprint.label(port.directed_link)
             _compare(link, "mtu", self.settings.mtu, found[port.index].mtu)
+            tunnel = self.blueprint.tunnels.get(port.directed_link)
+            _compare(link, "tunnel", tunnel, found[port.index].tunnel)
             most = self.blueprint.packet_bytes if found[port.index].may_grow else LARGE_PACKET_BYTES[0]
             self.packet_bytes = found[port.index].packet_bytes
             _compare(link, "large packets (bytes)", min(most, self.blueprint.packet_bytes), self.packet_bytes)
@@ -260,12 +263,12 @@ class _Summary:
             found = sysctls.read(name, root)
             _compare(node.name, f"sysctl {name}", value, found)
             self.sysctls.setdefault(name, Counter())[found] += 1
-        if node.index == 0:  # what is not set is inherited by all alike
+        if not self.inherited:  # what is not set is inherited by all alike
             self.inherited = {name: sysctls.read(name) for name in sysctls.REPORTED}
 
     def result(self) -> dict[str, Any]:
         """The summary: every distinct value with the number of links or nodes that have it."""
-        modes = Counter(node.mode for node in self.blueprint.nodes)
+        nodes = self.blueprint.own_nodes
         shapes = [
             {
                 "directed_links": count,
@@ -279,9 +282,9 @@ class _Summary:
         ]
         return {
             "lab": self.blueprint.builder,
-            "nodes": dict(modes),
-            "forwarding_hosts": sum(n.forwards and n.mode == "host" for n in self.blueprint.nodes),
-            "directed_links": len(self.blueprint.ends),
+            "nodes": dict(Counter(node.mode for node in nodes)),
+            "forwarding_hosts": sum(node.forwards and node.mode == "host" for node in nodes),
+            "directed_links": sum(len(node.ports) for node in nodes),
             "mtu": self.settings.mtu,
             "large_packet_bytes": self.packet_bytes,
             "shaped": self.settings.shaped,

@@ -29,6 +29,7 @@ from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.netns.kernel_interface.rtnetlink import Tunnel
 from testbed.lab.netns.network.blueprint import Blueprint, Port
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.readback import Sample
@@ -48,7 +49,7 @@ FIX = "take the lab down and up again; if it happens again, our encoder or pyrou
 
 def sample(blueprint: Blueprint, most: int = MOST_MESSAGES) -> Sample:
     """Choose as many nodes as give ``most`` messages, in an order drawn by the links' seed; at least one."""
-    order = list(range(len(blueprint.nodes)))
+    order = [node.index for node in blueprint.own_nodes]
     random.Random(blueprint.settings.seed).shuffle(order)
     nodes, room = _fitting(order, [MESSAGES_A_PORT * len(node.ports) for node in blueprint.nodes], most)
     routed, _ = _fitting(nodes, [len(node.routes) for node in blueprint.nodes], room)
@@ -105,6 +106,9 @@ def _compare_all(
         node, kernel = blueprint.nodes[index], Kernel(said[index])
         for port in node.ports:
             kernel.check_egress(port.index, _egress(blueprint, port, changes))
+            if port.directed_link in blueprint.tunnels:
+                tunnel = blueprint.tunnels[port.directed_link]
+                kernel.check_tunnel(blueprint.label(port.directed_link), port.index, tunnel, blueprint.settings.mtu)
             if port.address is not None:
                 kernel.check_address(f"{node.name}:{port.name}", port.index, port.address, port.prefix)
         if index in routed:
@@ -171,6 +175,26 @@ class Kernel:
         assert only is not None
         _check_class(asked, asked.rate_bps, only.get_nested("TCA_OPTIONS", "TCA_HTB_PARMS"))
         _check_queue(asked, self._qdiscs.get((index, default)))
+
+    def check_tunnel(self, where: str, index: int, asked: Tunnel, mtu: int) -> None:
+        """Check that an interface is a VXLAN to one peer on another machine, whose packets are not cut."""
+        found = next((one for one in _messages(self._said.links) if one["index"] == index), None)
+        kind = found and found.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+        compare(where, "kind", "vxlan", kind)
+        assert found is not None
+        data = found.get_nested("IFLA_LINKINFO", "IFLA_INFO_DATA")
+        wanted = {
+            "ID": asked.number,
+            "LOCAL": asked.local,
+            "GROUP": asked.remote,
+            "PORT": asked.port,
+            "LEARNING": int(asked.learns),
+            "DF": int(not asked.fragments),
+            "UDP_CSUM": 0,
+        }
+        for name, value in wanted.items():
+            compare(where, f"tunnel's {name}", value, data.get_attr(f"IFLA_VXLAN_{name}"))
+        compare(where, "mtu", mtu, found.get_attr("IFLA_MTU"))
 
     def check_address(self, where: str, index: int, address: str, prefix: int | None) -> None:
         """Check that an interface has an address, with a prefix of this length, or of any (None)."""

@@ -136,7 +136,7 @@ class Meter:
     def __init__(self, network: BuiltNetwork, ports: range) -> None:
         self.ports = ports
         self._open, self._nodes = ExitStack(), list[_Node]()
-        allow_files(5 * len(network.blueprint.nodes) + SPARE_FILES)
+        allow_files(5 * len(network.blueprint.own_nodes) + SPARE_FILES)
         network.on_every_node(lambda node, _: self._add(node))
 
     def _add(self, node: NodePlan) -> None:

@@ -27,6 +27,7 @@ from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until
 
 MAC = "02:00:00:00:00:01"
+SAID = ("qdiscs", "classes", "addresses", "routes", "links")
 HELLO = '{"id": 0, "result": {"kernel": "6", "python": "3", "cores": 2, "root": true, "pid": 7}}'
 Connect = Callable[[str], Connection]
 
@@ -42,7 +43,9 @@ def connect(tmp_path: Path) -> Iterator[Connect]:
         ssh.write_text(f"#!/bin/sh\n{script}\ncat > /dev/null\n")
         ssh.chmod(0o755)
         host = Host("node1", (), None, "/home", {"ansible_ssh_executable": str(ssh), "ansible_user": "root"})
-        made.append(Connection(host, "code", "work", "owner", tmp_path, lambda _, event: events.append(event)))
+        made.append(
+            Connection(host, "code", answers.HOSTS, ["work", "owner"], tmp_path, lambda _, event: events.append(event))
+        )
         return made[-1]
 
     yield begin
@@ -131,7 +134,7 @@ RESULTS: list[tuple[str, Any, bool]] = [
     ("verify", {"differs": None, "shapes": [[{"rate_bps": 1}, {"rate_bps": 1}]]}, True),
     ("verify", {"differs": None, "shapes": None}, False),
     ("verify", {"differs": "the MTU", "shapes": None}, True),
-    ("said", {"indices": [[1, 2]], "said": dict.fromkeys(("qdiscs", "classes", "addresses", "routes"), "AA==")}, True),
+    ("said", {"indices": [[1, 2]], "said": dict.fromkeys(SAID, "AA==")}, True),
     ("said", {"indices": [[1, 2]], "said": {"qdiscs": "AA=="}}, False),
     ("echo", [0], False),
     ("ping", [-1.0], False),
@@ -144,10 +147,10 @@ RESULTS: list[tuple[str, Any, bool]] = [
 @pytest.mark.parametrize(("do", "value", "fits"), RESULTS)
 def test_results_are_of_the_kind_that_was_asked_for(do: str, value: Any, fits: bool) -> None:
     if fits:
-        answers.result(do, value)
+        answers.HOSTS.result(do, value)
         return
     with pytest.raises(HostError, match=f"it answers '{do}'"):
-        answers.result(do, value)
+        answers.HOSTS.result(do, value)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +296,7 @@ def test_a_host_tells_of_its_own_workers_whether_they_stand_still(fleet: Fleet) 
 
 def metered(nics: int = 1, **more: Any) -> dict[str, Any]:
     counted = [[[10 * nic + 1, 2], [10 * nic + 3, 4]] for nic in range(nics)]
-    return answers.result("traffic", METERED | {"nics": counted} | more)
+    return answers.HOSTS.result("traffic", METERED | {"nics": counted} | more)
 
 
 def test_a_hosts_counts_are_of_its_own_nics_at_its_own_time(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

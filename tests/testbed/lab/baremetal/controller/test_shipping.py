@@ -33,7 +33,9 @@ def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Pa
     path.write_text(job.text())
     program = Program(("python", "train.py"), {VARIABLE: str(path), "GLOO_SOCKET_IFNAME": "eth0"}, "/spec")
     host = Host("box", (InventoryNic("enp3s0"),), None, "/home/there", {})
-    site = Site(host, {"10.0.0.1": "192.168.1.5", "10.0.0.2": "192.168.1.6"}, 3, "token")
+    site = Site(
+        host, {"10.0.0.1": "192.168.1.5", "10.0.0.2": "192.168.1.6"}, 3, "token", ["enp3s0"], "/home/there/work/token"
+    )
     call, files, followed = launching(Launch("h1", 1, str(path), str(tmp_path / "logs/h1.log"), program), site)
     work = "/home/there/work/token/3/work"
     told = json.loads(files["3/work/h1.rank.json"][0])

@@ -27,10 +27,10 @@ def pretend() -> Iterator[Pretend]:
     started: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        (Path(folder) / leftovers.AGENT).write_text("echo; read line\n")
+        (Path(folder) / leftovers.AGENTS[0]).write_text("echo; read line\n")
 
         def start(owner: str | bytes, **options: int) -> subprocess.Popen[bytes]:
-            words = ["bash", "-P", "-m", leftovers.AGENT, "work", owner]
+            words = ["bash", "-P", "-m", leftovers.AGENTS[0], "work", owner]
             process = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
             started.append(process)
             assert process.stdout

@@ -1,0 +1,213 @@
+"""The cut of a network: which machine each node is on.
+
+Problem: links between machines share the machines' NICs, so what crosses should be little, and each machine should have
+about as many hosts as the others, for hosts take the processor time. A switch costs little.
+
+Chosen: a switch and the hosts whose first switch it is are one unit. Units with hosts are dealt to machines in their
+order, which is that of racks and pods. Then Kernighan-Lin [1]_ swaps units of one size between each pair of machines as
+long as less crosses. Its weights are the rates between two units, directly or through one switch without hosts. At last
+each switch without hosts goes to where most of its rate goes. Where units are too few or too uneven to give every
+machine hosts, as in a star, each host is a unit of its own.
+
+Rejected: Kernighan-Lin over all nodes, which balances switches against hosts, so that all spines may come to be on one
+machine and all racks on another; and a solver, for what is better by a few percent is not worth its minutes.
+
+.. [1] Kernighan, B. W.; Lin, S. (1970). An efficient heuristic procedure for partitioning graphs. *Bell System
+   Technical Journal* 49, 291-307.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, combinations
+
+from testbed.base.errors import SpecError
+from testbed.base.nearest import nearest
+from testbed.topologies.model import Topology
+
+_RANGE = re.compile(r"(?P<of>.*?)(?P<first>\d+)\.\.(?P=of)(?P<last>\d+)")
+_Unit = tuple[int, ...]
+"""Nodes that stay together, in order."""
+_Weights = Mapping[tuple[int, int], int]
+"""Rate (bit/s) between each pair of units, by their numbers, the smaller first."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Machine of each node, by the node's index; machines are numbered in their order in the inventory."""
+
+    machine: tuple[int, ...]
+
+    def nodes(self, machine: int) -> list[int]:
+        """Nodes on a machine, in order."""
+        return [node for node, its in enumerate(self.machine) if its == machine]
+
+    def crosses(self, topology: Topology, link: int) -> bool:
+        """Whether the two ends of a link are on two machines."""
+        ends = topology.links[link]
+        return self.machine[ends.a] != self.machine[ends.b]
+
+    def crossing(self, topology: Topology) -> list[int]:
+        """Links between machines, in order."""
+        return [link for link in range(len(topology.links)) if self.crosses(topology, link)]
+
+    def crossing_bps(self, topology: Topology, machine: int) -> int:
+        """Sum of the rates of links between a machine and the others, in one direction (bit/s)."""
+        links = map(topology.links.__getitem__, self.crossing(topology))
+        return sum(link.rate_bps for link in links if machine in (self.machine[link.a], self.machine[link.b]))
+
+
+def cut(topology: Topology, machines: Sequence[str], place: Mapping[str, str] | None = None) -> Cut:
+    """Cut a network for some machines, which have these names.
+
+    Args:
+        place: machines of nodes that the user has chosen: the name of a machine, by the name of a node or of a run of
+            nodes (``h0..h3``). Hosts without a place of their own go with their first switch.
+
+    Raises:
+        SpecError: there is no such node or machine, or a node has two places.
+    """
+    chosen = placed(topology, machines, place or {})
+    homes = _first_switches(topology)
+    chosen |= {host: chosen[home] for host, home in homes.items() if home in chosen and host not in chosen}
+    free = [node for node in range(len(topology.nodes)) if node not in chosen]
+    found = dict(chosen)
+    for units in (_units(free, homes), [(node,) for node in free]):
+        hosted = [unit for unit in units if unit[0] < topology.host_count]
+        found = {**chosen, **_dealt(topology, hosted, len(machines), chosen)}
+        if len({its for node, its in found.items() if node < topology.host_count}) == len(machines):
+            break
+    return Cut(_completed(topology, found, len(machines)))
+
+
+def placed(topology: Topology, machines: Sequence[str], place: Mapping[str, str]) -> dict[int, int]:
+    """Machine, by its number, of each node that the user has placed. Raises SpecError as :func:`cut` does."""
+    found: dict[int, int] = {}
+    for names, machine in place.items():
+        if machine not in machines:
+            raise SpecError(f"{names} is placed on {machine!r}, which is no machine", fix=nearest(machine, machines))
+        for node in _named(topology, names):
+            number = machines.index(machine)
+            if found.setdefault(node, number) != number:
+                two = f"{machines[found[node]]} and on {machine}"
+                raise SpecError(f"{topology.nodes[node].name} is placed on {two}", fix="name it once")
+    return found
+
+
+def _named(topology: Topology, names: str) -> Iterable[int]:
+    """Nodes that a key of ``place`` stands for. Raises SpecError: there is none of a name."""
+    run = _RANGE.fullmatch(names) if names not in topology.index else None
+    numbers = range(int(run["first"]), int(run["last"]) + 1) if run else ()
+    if run and not numbers:
+        raise SpecError(f"{names} is no run of nodes: its last comes before its first", fix="write h0..h3")
+    for name in [f"{run['of']}{number}" for number in numbers] if run else [names]:
+        if name not in topology.index:
+            raise SpecError(f"{topology.expression} has no node {name!r}", fix=nearest(name, list(topology.index)))
+        yield topology.index[name]
+
+
+def _first_switches(topology: Topology) -> dict[int, int]:
+    """First switch of each host, by its ports' order; hosts that only have links to hosts and panels have none."""
+    found = {}
+    for host in topology.hosts:
+        met = (topology.head(directed) for directed in topology.ports[host])
+        switch = next((node for node in met if topology.nodes[node].kind == "switch"), None)
+        if switch is not None:
+            found[host] = switch
+    return found
+
+
+def _units(free: Sequence[int], homes: Mapping[int, int]) -> list[_Unit]:
+    """Group nodes that have no place yet, in the order of their first nodes."""
+    groups, left = defaultdict[int, list[int]](list), set(free)
+    for node in free:  # hosts come first, so that a unit's first node is a host if any of them is
+        home = homes.get(node, node)
+        groups[home if home in left else node].append(node)
+    return sorted(map(tuple, groups.values()))
+
+
+def _dealt(topology: Topology, units: Sequence[_Unit], machines: int, chosen: Mapping[int, int]) -> dict[int, int]:
+    """Deal units to machines, evenly by their hosts, and swap them while less crosses; the machine of each node."""
+    sizes = [sum(node < topology.host_count for node in unit) for unit in units]
+    taken = Counter(its for node, its in chosen.items() if node < topology.host_count)
+    rooms = [max(0.0, topology.host_count / machines - taken[machine]) for machine in range(machines)]
+    bounds, ends = list(accumulate(rooms)), list(accumulate(sizes))
+    stretch = bounds[-1] / ends[-1] if ends else 0.0
+    middles = [(end - size / 2) * stretch for end, size in zip(ends, sizes, strict=True)]
+    machine = [min(machines - 1, bisect_right(bounds, middle)) for middle in middles]
+    _swap(machine, sizes, _weights(topology, units), machines)
+    return {node: its for unit, its in zip(units, machine, strict=True) for node in unit}
+
+
+def _weights(topology: Topology, units: Sequence[_Unit]) -> _Weights:
+    unit_of = {node: number for number, unit in enumerate(units) for node in unit}
+    found: Counter[tuple[int, int]] = Counter()
+    through: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for link in topology.links:
+        a, b = unit_of.get(link.a), unit_of.get(link.b)
+        if a is not None and b is not None and a != b:
+            found[min(a, b), max(a, b)] += link.rate_bps
+        elif a is not None and b is None:
+            through[link.b][a] += link.rate_bps
+        elif b is not None and a is None:
+            through[link.a][b] += link.rate_bps
+    for rates in through.values():
+        for a, b in combinations(sorted(rates), 2):
+            found[a, b] += min(rates[a], rates[b])
+    return found
+
+
+def _swap(machine: list[int], sizes: Sequence[int], weights: _Weights, machines: int) -> None:
+    """Swap units of one size between each pair of machines, until no pair has less that crosses by it."""
+    import networkx as nx  # here, for it takes a tenth of a second
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(machine)))
+    graph.add_weighted_edges_from((a, b, rate_bps) for (a, b), rate_bps in weights.items())
+
+    def crossing_bps(of: Sequence[int]) -> int:
+        return sum(rate_bps for (a, b), rate_bps in weights.items() if of[a] != of[b])
+
+    least_bps, before_bps = crossing_bps(machine), None
+    while least_bps != before_bps:
+        before_bps = least_bps
+        for a, b in combinations(range(machines), 2):
+            for size in sorted(set(sizes)):
+                sides = [[u for u, its in enumerate(machine) if its == m and sizes[u] == size] for m in (a, b)]
+                if not all(sides):
+                    continue
+                halves = nx.community.kernighan_lin_bisection(graph.subgraph([*sides[0], *sides[1]]), sides)
+                tried = list(machine)
+                same = len(halves[0]) == len(sides[0])  # networkx says nothing of the order of its answer
+                for its, half in zip((a, b) if same else (b, a), halves, strict=True):
+                    for unit in half:
+                        tried[unit] = its
+                if (bps := crossing_bps(tried)) < least_bps:
+                    machine[:], least_bps = tried, bps
+
+
+def _completed(topology: Topology, found: Mapping[int, int], machines: int) -> tuple[int, ...]:
+    """Put each node that is left, a switch or panel without hosts of its own, where most of its rate goes: that with
+    the most rate to nodes that have a place comes first. Of machines alike, the one with the fewest nodes is taken."""
+    machine = dict(found)
+    rates: defaultdict[int, Counter[int]] = defaultdict(Counter)
+
+    def tell(node: int) -> None:
+        for directed in topology.ports[node]:
+            rates[topology.head(directed)][machine[node]] += topology.links[directed // 2].rate_bps
+
+    for node in found:
+        tell(node)
+    left = [node for node in range(len(topology.nodes)) if node not in machine]
+    count = Counter(machine.values())
+    while left:
+        node = max(left, key=lambda one: (rates[one].total(), -one))
+        machine[node] = max(range(machines), key=lambda its: (rates[node][its], -count[its], -its))
+        count[machine[node]] += 1
+        left.remove(node)
+        tell(node)
+    return tuple(machine[node] for node in range(len(topology.nodes)))

@@ -1,0 +1,483 @@
+"""The ``machines`` lab: one network in namespaces of several machines, each with its share, worked through an agent on
+each."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from testbed.base.errors import HostError, LabError
+from testbed.files.foreign import Listing
+from testbed.lab.baremetal.controller import shipping
+from testbed.lab.baremetal.controller.answers import Event
+from testbed.lab.baremetal.controller.attached import Attached, Losses
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
+from testbed.lab.baremetal.machines import Machines
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.machines.controller import measuring
+from testbed.lab.machines.controller.answers import MACHINES
+from testbed.lab.machines.controller.nics import Nics
+from testbed.lab.machines.cut import Cut, cut
+from testbed.lab.machines.on_machine.requests import MachineRequests, packed
+from testbed.lab.machines.place import Spread
+from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, share
+from testbed.lab.measurements import Burst, Calibration, Counters, Passed, Queues, Reading, Stream, Traffic, Way
+from testbed.lab.netns.network.blueprint import Blueprint, blueprint
+from testbed.lab.netns.network.build import MACHINE
+from testbed.lab.netns.network.impairing import NETEM
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.place import Opening
+from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
+from testbed.topologies.model import Path as Route
+from testbed.topologies.model import Topology
+
+WORK_TIMEOUT_S = 60.0
+"""Seconds that a machine may take to build its share, and to start processes."""
+PINGS = 11
+"""Number of round trips between two machines, of which the shortest counts."""
+TAKE = "take the lab netns"
+
+
+class MachinesLab:
+    """One network over the machines of an Ansible inventory (see :class:`testbed.lab.base.Lab`).
+
+    Raises:
+        SpecError: the inventory makes no sense.
+        HostError: a machine cannot be used, is not prepared, or cannot be reached.
+        MissingToolError: Ansible or its playbooks are not installed.
+    """
+
+    real_switches = False
+
+    def __init__(self, opening: Opening) -> None:
+        assert opening.inventory is not None
+        self._spread, self._every_address = opening.options or Spread(), opening.every_address
+        self._losses = Losses()
+        self._fleet: Fleet | None = None
+        self._topology: Topology | None = None
+        self._cut: Cut | None = None
+        self._shares: list[Blueprint] = []
+        self._started: dict[str, int] = {}
+        self._changes: dict[int, LinkChange] = {}
+        self._description: dict[str, Any] = {}
+        self._opened: dict[Connection, Any] = {}
+        """What each machine said when its lab was opened, by its connection."""
+        self._round_trips_s: dict[tuple[int, int], float] = {}
+        self._nics = Nics()
+        self._hello: list[Any] = []
+        self._work, self._reads = Path("/"), list[str]()
+        self._ups = 0
+        self._next_number = 1 + secrets.randbelow(MOST_NUMBER // 2)
+        self._machines = Machines(
+            opening.inventory, opening.tell, self._on_event, allow_missing=opening.allow_missing, agent=MACHINES
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the machines, in the order of their numbers in a cut."""
+        return [host.name for host in self._machines.inventory.hosts]
+
+    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
+        if isinstance(event, Lost):
+            self._losses.lost()
+        if self._fleet is not None:
+            self._fleet.on_event(connection, event)
+
+    def _connected(self) -> list[Connection]:
+        """Connections to all machines, each with a lab in which nothing needs to be up; new ones where some were lost.
+
+        Raises:
+            LabError: one cannot be had.
+        """
+        hosts = self._machines.inventory.hosts
+        found = [self._machines.connect(host) for host in hosts]
+        asked = {
+            number: one.begin(MachineRequests.open(host.nics[0].name, host.nics[0].address))
+            for number, (one, host) in enumerate(zip(found, hosts, strict=True))
+            if one not in self._opened
+        }
+        if asked:
+            self._hello = [one.ask(MachineRequests.hello(), START_TIMEOUT_S) for one in found]
+            for number, answer in asked.items():
+                self._opened[found[number]] = found[number].end(answer, START_TIMEOUT_S)
+            self._nics = Nics()
+            self._round_trips_s = _round_trips_s(found, [self._opened[one]["address"] for one in found])
+        return found
+
+    def _underlay(self, connections: Sequence[Connection]) -> Underlay:
+        opened = [self._opened[one] for one in connections]
+        addresses, mtus = (tuple(one[key] for one in opened) for key in ("address", "mtu"))
+        return Underlay(tuple(self.names), addresses, mtus, self._next_number, self._round_trips_s)
+
+    @property
+    def _host_nics(self) -> list[str]:
+        """Names of the NICs that tunnels go over, by machine."""
+        return [host.nics[0].name for host in self._machines.inventory.hosts]
+
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        if topology.panels is not None:
+            _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
+        connections = self._connected()
+        found = cut(topology, self.names, self._spread.place)
+        if found.crossing(topology):
+            self._underlay(connections).check(settings.mtu)
+        asked = MachineRequests.require(packed(_without_router(topology)), packed(settings))
+        for one, answer in [(one, one.begin(asked)) for one in connections]:
+            one.end(answer)
+
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
+        """Keep the folder of the trial's files: machines have copies of what is needed, and what is written there is
+        brought here. They must have ``reads`` at the same places."""
+        self._work, self._reads = work.absolute(), [str(one.absolute()) for one in reads]
+
+    def written(self, node: int, folder: Path) -> Listing:
+        found = self._on(node).ask(MachineRequests.written(node, str(folder)))
+        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+
+    def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
+        return bytes(self._on(node).ask(MachineRequests.read_written(node, str(folder), name, offset))["data"])
+
+    def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        self.down()
+        self.require(topology, settings)
+        connections = self._connected()
+        underlay = self._underlay(connections)
+        by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
+        whole = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
+        self._cut, self._topology = cut(topology, self.names, self._spread.place), topology
+        self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
+        self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
+        self._started, self._changes, self._ups = {}, {}, self._ups + 1
+        self._fleet = fleet = Fleet(connections)
+        sent = _without_router(topology), settings
+        try:
+            self._nics.measure(fleet, underlay.addresses, self._host_nics)
+            calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
+            self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
+            fleet.begin()
+        except BaseException:
+            with suppress(LabError):
+                self.down()
+            raise
+
+    def _merged(self, described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Join what machines say of their shares: by machine, and what the whole network has."""
+        shapes: Counter[tuple[tuple[str, Any], ...]] = Counter()
+        for one in described:
+            for shape in one["shapes"]:
+                shapes[tuple(item for item in shape.items() if item[0] != "directed_links")] += shape["directed_links"]
+        topology, found = self._topology, self._cut
+        assert topology is not None
+        assert found is not None
+        crossing = found.crossing(topology)
+        hosts = {
+            name: {"host": name, **hello, "nodes": len(found.nodes(number)), "share": dict(one)}
+            for number, (name, hello, one) in enumerate(zip(self.names, self._hello, described, strict=True))
+        }
+        return {
+            "lab": "machines",
+            "mtu": described[0].get("mtu"),
+            "shapes": [{**dict(one), "directed_links": count} for one, count in sorted(shapes.items(), key=str)],
+            "crossing_links": len(crossing),
+            "crossing_bps": {name: found.crossing_bps(topology, number) for number, name in enumerate(self.names)},
+            "underlay_round_trips_s": {
+                f"{self.names[a]} {self.names[b]}": trip_s for (a, b), trip_s in self._round_trips_s.items()
+            },
+            "impaired_by": next((one["impaired_by"] for one in described if one.get("impaired_by")), None),
+            "hosts": hosts,
+        }
+
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:  # noqa: ARG002
+        _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
+
+    def patch(
+        self,
+        topology: Topology,
+        dark_s: float,  # noqa: ARG002  # as the protocol has it
+        pairs: Iterable[tuple[int, int]] | None = None,  # noqa: ARG002
+        lit: Callable[[], object] = lambda: None,  # noqa: ARG002
+    ) -> Patched:
+        _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
+
+    def agent(self) -> list[str]:
+        _refuse("programs of one node start none on nodes of other machines")
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        fleet, topology = self._up(), self._topology
+        assert topology is not None
+        check_launches(workers, topology)
+        calls: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        sent = []
+        for worker in workers:
+            machine = self._machine(worker.node)
+            call, files, followed = shipping.launching(worker, self._site(machine), self._work)
+            for name, path in followed.items():
+                fleet.follow(machine, name, path)
+            Path(worker.log).touch()
+            for name, (data, mode) in files.items():
+                connection = fleet.connections[machine]
+                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
+            calls[machine].append({**call.arguments, "node": worker.node, "torch": worker.torch})
+            fleet.expect(worker.process, machine)
+            self._started[worker.process] = worker.node
+        for connection, answer in sent:
+            connection.end(answer)
+        fleet.ask_some({machine: MachineRequests.launch(some) for machine, some in calls.items()}, WORK_TIMEOUT_S)
+
+    def _site(self, machine: int) -> shipping.Site:
+        host = self._machines.inventory.hosts[machine]
+        return shipping.Site(host, {}, self._ups, self._machines.token, ())
+
+    def exits(self) -> list[Exit]:
+        return [replace(one, node=self._started[one.process]) for one in self._up().exits()]
+
+    def stopped(self) -> list[str]:
+        return self._up().stopped()
+
+    def cpu_s(self) -> dict[str, float]:
+        return self._up().cpu_s()
+
+    def kill(self) -> None:
+        self._up().kill()
+
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        _refuse(f"{next(iter(wanted.values()))}: links between machines keep the delays that they began with")
+
+    def signal(self, target: str, number: int) -> None:
+        fleet, topology = self._up(), self._topology
+        assert topology is not None
+        check_target(target, topology, self._started)
+        if target in topology.index:
+            self._on(topology.index[target]).ask(MachineRequests.signal_node(number, target))
+        elif (machine := fleet.node_of(target)) is not None:
+            fleet.connections[machine].ask(MachineRequests.signal_worker(number, target))
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        fleet, machine = self._up(), self._machine(node)
+        site = self._site(machine)
+        name = site.log(log)
+        fleet.follow(machine, name, Path(log))
+        Path(log).touch()
+        there = shipping.program(program, site, shipping.Shipment(site, self._work))
+        call = MachineRequests.start(node, there.words, there.environment, there.folder, name)
+        return _Started(fleet, machine, fleet.connections[machine].ask(call))
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        topology, some = self._topology, defaultdict[int, list[dict[str, Any]]](list)
+        self._up()
+        assert topology is not None
+        for change in changes:
+            some[self._machine(topology.tail(change.directed_link))].append(vars(change))
+        self._up().ask_some({machine: MachineRequests.adjust(one) for machine, one in some.items()})
+        for change in changes:
+            link = change.directed_link
+            self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
+
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
+        """Measure ways that cross at the same time: one by one, they would not show that they share an underlay."""
+        return measuring.calibrate(self._up(), self._machine, pings, bursts)
+
+    def between_racks(self) -> list[dict[str, Any]]:
+        """Return nothing: nodes on switches measure these links."""
+        return []
+
+    def verify(self) -> None:
+        from testbed.lab.netns.readings import second_reading  # here, for it loads pyroute2, which takes 0.15 s
+
+        fleet = self._up()
+        self._description = self._merged(fleet.ask(MachineRequests.read_back(), WORK_TIMEOUT_S))
+        read: Counter[str] = Counter()
+        chosen = [second_reading.sample(one) if one.here else None for one in self._shares]
+        asked = {
+            machine: MachineRequests.said(one.nodes, one.routed)
+            for machine, one in enumerate(chosen)
+            if one is not None
+        }
+        for machine, told in fleet.ask_some(asked, WORK_TIMEOUT_S).items():
+            one, plan = chosen[machine], self._shares[machine]
+            assert one is not None
+            said = {node: Said(**messages) for node, messages in told}
+            found = second_reading.check(plan, self._changes, one, said)
+            read.update(directed_links=found["directed_links"], routes=found["routes"])
+            self._description["second_reading"] = {"decoder": found["decoder"], **read}
+
+    def spot_check(self) -> Reading:
+        """Read some links of every machine back by its agent, all at once; and what machines' NICs have carried."""
+        found = self._up().ask(MachineRequests.spot_check())
+        self._nics.read(self._up())
+        differs = [
+            f"{connection.name}: {text}"
+            for connection, one in zip(self._up().connections, found, strict=True)
+            for text in one["differs"]
+        ]
+        cost_s = max(one["cost_s"] for one in found)
+        return Reading(sum(one["links"] for one in found), cost_s, tuple(differs))
+
+    def counters(self) -> list[Counters]:
+        found = self._up().ask(MachineRequests.counters())
+        self._nics.read(self._up(), ends=True)
+        for number, (connection, counted) in enumerate(zip(self._up().connections, found, strict=True)):
+            with connection.named():
+                self._check_links(number, [link for link, *_ in counted])
+        return sorted((Counters(*one) for counted in found for one in counted), key=lambda one: one.directed_link)
+
+    def _check_links(self, machine: int, links: Sequence[int]) -> None:
+        """
+        Raises:
+            HostError: a machine tells of links that do not leave its nodes, or not of all that do.
+        """
+        plan = self._shares[machine]
+        own = sorted(port.directed_link for node in plan.own_nodes for port in node.ports)
+        if sorted(links) != own:
+            raise HostError(
+                f"it tells of {len(links)} links, and {len(own)} leave its nodes", fix="see who is root there"
+            )
+
+    def traffic(self, ports: range) -> Sequence[Traffic]:
+        fleet, found = self._up(), []
+        for number, (connection, told) in enumerate(
+            zip(fleet.connections, fleet.ask(MachineRequests.traffic(ports[0], ports[-1])), strict=True)
+        ):
+            for one in told:
+                with connection.named():
+                    self._check_links(number, [link for link, *_ in one["links"]])
+                links = tuple(Passed(*passed) for passed in one["links"])
+                found.append(Traffic(links, tuple(Stream(*s) for s in one["streams"]), one["at_s"], one["took_s"]))
+        return found
+
+    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
+        """Add the line on every machine: which of them has the processes that read it is not known here."""
+        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
+
+    def watch_queues(self) -> bool:
+        """Return False: machines would read queues at moments of their own."""
+        return False
+
+    def queues(self) -> Queues:
+        raise LabError("queues are not watched on machines", fix=TAKE)
+
+    def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
+        words = [shipping.Shipment(self._site(self._machine(node)), self._work).mapped(word) for word in command]
+        return Completed(
+            *self._on(node).ask(MachineRequests.execute(node, words, timeout_s), timeout_s + START_TIMEOUT_S)
+        )
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:  # noqa: ARG002
+        assert self._topology is not None
+        _refuse(f"a terminal on {self._topology.nodes[node].name}, which is on another machine")
+
+    def fileno(self) -> int:
+        """File descriptor that is readable once a machine is lost."""
+        return self._losses.fileno()
+
+    def describe(self) -> dict[str, Any]:
+        if self._fleet is None:
+            return self._description
+        clocks = self._fleet.clocks()
+        hosts = {
+            name: {**one, "clock": clock}
+            for (name, one), clock in zip(self._description.get("hosts", {}).items(), clocks, strict=True)
+        }
+        worst = sorted(one["uncertainty_s"] for one in clocks)
+        found = {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
+        if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
+            share = 1 + OUTER_BYTES / self._description["mtu"]
+            most_bps = [
+                share * self._cut.crossing_bps(self._topology, number) for number in range(len(self._fleet.connections))
+            ]
+            found["underlay"] = self._nics.used(self.names, most_bps)
+        return found
+
+    def monitor(self) -> FleetMonitor:
+        return FleetMonitor(self._up())
+
+    def down(self) -> None:
+        fleet, self._fleet, self._topology, self._cut = self._fleet, None, None, None
+        self._description, self._shares = {}, []
+        if fleet is None:
+            return
+        fleet.close()
+        living = [one for one in fleet.connections if one.lost is None]
+        for one, answer in [(one, one.begin(MachineRequests.down())) for one in living]:
+            one.end(answer, WORK_TIMEOUT_S)
+
+    def close(self) -> None:
+        with suppress(LabError):
+            self.down()
+        self._machines.close()
+        self._losses.close()
+
+    def _up(self) -> Fleet:
+        if self._fleet is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._fleet
+
+    def _machine(self, node: int) -> int:
+        self._up()
+        assert self._cut is not None
+        return self._cut.machine[node]
+
+    def _on(self, node: int) -> Connection:
+        """Connection to the machine that a node is on."""
+        return self._up().connections[self._machine(node)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Started:
+    """A program beside the workers (:class:`testbed.lab.programs.Running`)."""
+
+    def __init__(self, fleet: Fleet, machine: int, number: int) -> None:
+        self._fleet, self._machine, self._number = fleet, machine, number
+
+    def signal(self, number: int) -> object:
+        return self._fleet.connections[self._machine].ask(MachineRequests.signal(number, self._number))
+
+    def wait(self, timeout_s: float) -> int:
+        return self._fleet.wait_ended(self._machine, self._number, timeout_s)
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise LabError(problem, fix=TAKE)
+
+
+def _nowhere(topology: Topology, src: int, dst: int) -> tuple[Route, ...]:
+    """Router of a topology on a machine, where all routes are in the blueprint."""
+    raise LabError(f"{topology.expression}: no route from {src} to {dst} is known here")
+
+
+def _without_router(topology: Topology) -> Topology:
+    """Copy a topology as plain data: its router may be any function."""
+    return replace(topology, router=_nowhere)
+
+
+def _round_trips_s(connections: Sequence[Connection], addresses: Sequence[str]) -> dict[tuple[int, int], float]:
+    """Measure the shortest round trip (s) between each pair of machines.
+
+    Raises:
+        LabError: no packet comes back from one to another.
+    """
+    found = {}
+    for a, b in combinations(range(len(connections)), 2):
+        (port,) = connections[b].ask(MachineRequests.echo([[MACHINE, addresses[b]]]))
+        trips_s = connections[a].ask(MachineRequests.ping(MACHINE, addresses[a], addresses[b], port, PINGS))
+        connections[b].ask(MachineRequests.echo([]))
+        if not trips_s:
+            raise LabError(
+                f"{connections[a].name} gets no packet from {connections[b].name} ({addresses[a]} to {addresses[b]})",
+                fix="see their addresses, the switch between them, and firewalls",
+            )
+        found[a, b] = min(trips_s)
+    return found

@@ -1,0 +1,254 @@
+"""Requests that the controller can send to a machine: the nodes of a network that are there, their processes, and
+measurements from node to node.
+
+What the controller sends may be a pickle in base64: who can send it may do anything there by SSH. What a machine
+answers is plain JSON (:mod:`testbed.lab.machines.controller.answers`): a machine may do nothing to the controller.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import HostError, LabError
+from testbed.lab.baremetal.on_hosts import pings
+from testbed.lab.baremetal.on_hosts.agent import Parts
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
+from testbed.lab.base import SHARED, LinkChange
+from testbed.lab.machines.on_machine.processes import ShareProcesses
+from testbed.lab.machines.on_machine.share_lab import ShareLab
+from testbed.lab.measurements import Burst, Way
+from testbed.lab.netns.kernel_interface import rtnetlink
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.network.build import OWN_NAMESPACE
+from testbed.lab.netns.readings.readback import Sample
+from testbed.lab.programs import Launch, Program
+from testbed.lab.requests import Requests, request
+
+
+class MachineRequests(AgentRequests):
+    """The requests (:data:`REQUESTS`) about the share of a network that is on this machine."""
+
+    _processes: ShareProcesses
+
+    def __init__(self, processes: ShareProcesses, parts: Parts) -> None:
+        super().__init__(processes, parts.readings, parts.looks)
+        self._echoes = pings.Echoes(parts.selector)
+
+    @request
+    def time(self) -> float:
+        """Read this machine's clock."""
+        return time.monotonic()
+
+    @request
+    def open(self, nic: str, address: str | None) -> dict[str, Any]:
+        """Make the lab, with no network yet. Return the address and the MTU of the NIC that leads to other machines,
+        and the way in which links can be impaired here.
+
+        Args:
+            address: the NIC's address, if it may have several.
+
+        Raises:
+            PrivilegeError: the kernel does not let this user make namespaces.
+            HostError: the NIC has no such address.
+        """
+        if self._processes.lab is None:
+            self._processes.lab = ShareLab(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
+        with RouteSocket() as netlink:
+            links = {one.name: one for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
+            listed = [rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())]
+        if nic not in links:
+            raise HostError(f"there is no NIC {nic}", fix=f"correct its nics; it has {', '.join(sorted(links))}")
+        has = [one for index, one, _ in listed if index == links[nic].index]
+        if not has or address not in (None, *has):
+            raise HostError(
+                f"{nic} has {'no IPv4 address' if not has else f'not the address {address}'}, and tunnels need one",
+                fix=f"on it: ip address add 10.10.0.1/24 dev {nic}, with an address of its own on each machine",
+            )
+        if not links[nic].is_up:
+            raise HostError(f"{nic} is down", fix=f"on it: ip link set {nic} up")
+        return {"address": address or has[0], "mtu": links[nic].mtu, "way": self._lab.impairs_by()}
+
+    @property
+    def _lab(self) -> ShareLab:
+        if self._processes.lab is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._processes.lab
+
+    @request
+    def require(self, topology: str, settings: str) -> None:
+        """Look whether this machine can emulate such links (:meth:`testbed.lab.base.Lab.require`); both are pickled."""
+        self._lab.require(_unpacked(topology), _unpacked(settings))
+
+    @request
+    def up(self, share: str, folder: str, reads: Sequence[str]) -> dict[str, Any]:
+        """Build a share and read it back; return what was read.
+
+        Args:
+            share: a pickle of the topology, its settings and the share's blueprint.
+            folder: name of the folder of the trial's files, below the agent's.
+            reads: other folders that programs see.
+        """
+        topology, settings, plan = _unpacked(share)
+        work = self._processes.below(folder)
+        for name in (SHARED, *(node.name for node in plan.own_nodes)):
+            (work / name).mkdir(parents=True, exist_ok=True)
+        self._lab.share(work, [Path(one) for one in reads])
+        self._lab.up_share(topology, settings, plan)
+        return self._lab.describe()
+
+    @request
+    def down(self) -> None:
+        """End all processes of the network, and let go of it."""
+        self._processes.kill_all()
+
+    @request
+    def read_back(self) -> dict[str, Any]:
+        """Read the share back again, and compare it with what was asked for; return what was read."""
+        self._lab.verify()
+        return self._lab.describe()
+
+    @request
+    def said(self, nodes: Sequence[int], routed: Sequence[int]) -> list[Any]:
+        """Ask the kernel about some nodes, for another decoder than ours: pairs of a node and messages in base64."""
+        told = self._lab.said(Sample(tuple(nodes), tuple(routed)))
+        return [
+            (node, {name: base64.b64encode(data).decode() for name, data in vars(one).items()})
+            for node, one in told.items()
+        ]
+
+    @request
+    def spot_check(self) -> dict[str, Any]:
+        """Read some of the shapers back in mid-run, as :class:`testbed.lab.measurements.Reading`."""
+        return asdict(self._lab.spot_check())
+
+    @request
+    def launch(self, workers: Sequence[Mapping[str, Any]]) -> None:
+        """Start workers, or programs that run in their place: each with the arguments of
+        :meth:`testbed.lab.baremetal.on_hosts.host_requests.HostRequests.launch`, its node, and whether it has a use for
+        PyTorch."""
+        self._processes.launch({one["process"]: self._launch(**one) for one in workers})
+
+    def _launch(
+        self,
+        process: str,
+        job: str,
+        log: str,
+        samples: str | None,
+        outputs: Sequence[str],
+        *,
+        node: int,
+        torch: bool,
+        words: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        folder: str = "",
+    ) -> tuple[Launch, Sequence[str], Sequence[str]]:
+        program = Program(tuple(words), environment or {}, folder) if words else None
+        job_path, log_path = str(self._processes.below(job)) if job else "", str(self._processes.room_for(log))
+        followed = [one for one in (samples, log) if one is not None]
+        return Launch(process, node, job_path, log_path, program, torch), followed, outputs
+
+    @request
+    def start(self, node: int, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
+        """Start a program on a node beside the workers; return a number for it."""
+        return self._processes.start(node, Program(tuple(words), environment, folder), log)
+
+    @request
+    def signal(self, number: int, program: int) -> None:
+        """Signal such a program."""
+        self._processes.signal(number, program)
+
+    @request
+    def signal_node(self, number: int, name: str) -> None:
+        """Signal everything that was started on a node."""
+        self._lab.signal(name, number)
+
+    @request
+    def execute(self, node: int, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+        """Run a command on a node to its end; return its status, output and error output."""
+        done = self._lab.execute(node, words, limit_s)
+        return done.status, done.stdout, done.stderr
+
+    @request
+    def written(self, node: int, folder: str) -> dict[str, Any]:
+        """List what programs wrote on a node into their copy of a folder. A name that is not UTF-8 is left out, as JSON
+        has none."""
+        found = self._lab.written(node, Path(folder))
+        files = [one for one in found.files if one[0].isprintable()]
+        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
+
+    @request
+    def read_written(self, node: int, folder: str, name: str, offset: int) -> dict[str, Any]:
+        """Read a piece of such a file."""
+        return {"data": base64.b64encode(self._lab.read_written(node, Path(folder), name, offset)).decode()}
+
+    @request
+    def adjust(self, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Change links in use, as :class:`testbed.lab.base.LinkChange`."""
+        self._lab.adjust([LinkChange(**one) for one in changes])
+
+    @request
+    def counters(self) -> list[Any]:
+        """Read the counters of each directed link that leaves a node here, as
+        :class:`testbed.lab.measurements.Counters`."""
+        return [list(vars(one).values()) for one in self._lab.counters()]
+
+    @request
+    def nic(self, name: str) -> list[int]:
+        """Read what a NIC of this machine has sent and received (bytes), and how many packets it has lost."""
+        with RouteSocket() as netlink:
+            bodies = netlink.dump(rtnetlink.list_link_counters())
+        found = {rtnetlink.read_link(body).name: rtnetlink.read_counters(body) for body in bodies}
+        if name not in found:
+            raise HostError(f"the NIC {name} is gone", fix="see who removed it")
+        return list(found[name])
+
+    @request
+    def traffic(self, first: int, last: int) -> list[dict[str, Any]]:
+        """Read the bytes that links carry, and connections with these ports."""
+        return [one._asdict() for one in self._lab.traffic(range(first, last + 1))]
+
+    @request
+    def calibrate(self, pings: Sequence[Mapping[str, Any]], bursts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Measure ways between nodes here, as :meth:`testbed.lab.base.Lab.calibrate`."""
+        asked = [replace(Burst(**one), way=Way(**one["way"])) for one in bursts]
+        return asdict(self._lab.calibrate([Way(**one) for one in pings], asked))
+
+    @request
+    def echo(self, ends: Sequence[Sequence[Any]]) -> list[int]:
+        """Send small packets back that come to these ends, each a node and its address; return the port of each. With
+        none, stop doing so."""
+        sockets: list[socket.socket] = []
+        for node, address in ends:
+            with self._lab.inside(node):
+                sockets.append(pings.bound(address))
+        return self._echoes.listen(sockets)
+
+    @request
+    def ping(self, node: int, local: str, remote: str, port: int, count: int) -> list[float]:
+        """Measure round trips of small packets (s) from a node, or from the machine itself; those that did not come
+        back are missing."""
+        with self._lab.inside(node):
+            return pings.ping(local, remote, port, count)
+
+    def _inside(self, node: int) -> Any:
+        return self._lab.inside(node)
+
+
+REQUESTS = Requests(MachineRequests)
+
+
+def packed(value: object) -> str:
+    """Write a value for a machine."""
+    return base64.b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode()
+
+
+def _unpacked(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))

@@ -1,0 +1,107 @@
+"""Lab of the nodes that are on one machine, on that machine: the lab ``netns`` with a share of the blueprint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from testbed.base.errors import LabError
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.lab import NetnsLab
+from testbed.lab.netns.network.blueprint import Blueprint
+from testbed.lab.netns.network.build import MACHINE, OWN_NAMESPACE
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.readings import readback
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.sandbox import Sandbox
+from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S
+from testbed.lab.programs import Program
+from testbed.machine.processes import first_child
+from testbed.topologies.model import Topology
+
+
+class ShareLab(NetnsLab):
+    """A part of a network in private namespaces of this machine; its links to other machines are tunnels.
+
+    Args:
+        machine: an open file of the network namespace that tunnels lead out of, which is closed with the lab.
+
+    Raises:
+        PrivilegeError: the kernel does not let this user make namespaces.
+    """
+
+    def __init__(self, machine: int) -> None:
+        super().__init__()
+        self._machine, self._pid = machine, os.getpid()
+        self._numbers: Mapping[int, int] = {}
+        """Open files of nodes' namespaces, in the sandbox's process."""
+
+    def up_share(self, topology: Topology, settings: LinkSettings, plan: Blueprint) -> None:
+        """Build the share of this machine, and read it back.
+
+        Args:
+            topology: the whole network.
+            plan: its blueprint, as :func:`testbed.lab.machines.shares.share` makes it.
+
+        Raises:
+            LabError: the kernel reports something else than what was asked for.
+        """
+        self._sandbox.ask(Sandbox.lend([MACHINE], [self._machine]))
+        self._bring_up(topology, settings, [], plan)
+        self._numbers = self._sandbox.ask(Sandbox.namespaces())
+
+    def verify(self) -> None:
+        """Read the share back again; :meth:`said` is for another decoder.
+
+        Raises:
+            LabError: something differs.
+        """
+        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
+
+    def said(self, chosen: readback.Sample) -> dict[int, Said]:
+        """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
+        return self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
+
+    def start(self, node: int, program: Program, log: str) -> Attached:
+        found = super().start(node, program, log)
+        assert isinstance(found, Attached)
+        return found
+
+    def pids(self) -> dict[str, int]:
+        """PIDs on this machine of processes that were launched, by name, as far as they are found."""
+        return self._pids()
+
+    @contextmanager
+    def inside(self, node: int) -> Iterator[None]:
+        """Be in a node's network namespace meanwhile, or with a number below 0 in the machine's own: sockets that are
+        made belong there.
+
+        Raises:
+            LabError: the lab has ended.
+        """
+        home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            there = self._opened(node)
+            kernel.setns(there, kernel.CLONE_NEWNET)
+            os.close(there)
+            yield
+        finally:
+            kernel.setns(home, kernel.CLONE_NEWNET)
+            os.close(home)
+
+    def _opened(self, node: int) -> int:
+        """Open a namespace. Also a child that has closed its files can do so: it asks those who hold it."""
+        first = self._pid if node < 0 else first_child(self.launcher_pid)
+        number = self._machine if node < 0 else self._numbers[node]
+        try:
+            return os.open(f"/proc/{first}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            raise LabError("the lab has ended on this machine", fix="start it again") from None
+
+    def close(self) -> None:
+        super().close()
+        if self._machine >= 0:
+            os.close(self._machine)
+        self._machine = -1

@@ -1,0 +1,127 @@
+"""The contract of all labs (tests/testbed/lab/test_contract.py), with the nodes of each network on three machines."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from testbed.base.errors import LabError, SpecError
+from testbed.lab.base import LinkSettings
+from testbed.lab.machines.lab import MachinesLab
+from testbed.lab.place import Opening
+from testbed.topologies.build import build
+from tests.patience import until
+from tests.rehearsal.rehearsal import Rehearsal
+
+from ..test_contract import (
+    test_a_blocked_link_carries_nothing_and_opens_again,
+    test_a_command_is_run_and_waited_for,
+    test_a_node_has_several_processes_each_with_its_own_end_and_log,
+    test_a_program_beside_the_workers_takes_signals,
+    test_down_ends_what_runs,
+    test_it_goes_down_and_up_again_as_something_else,
+    test_it_is_seen_from_outside_that_a_process_stands_still,
+    test_it_tells_what_each_link_carries_or_that_it_cannot,
+    test_links_carry_their_rate_and_count_it,
+    test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on,
+    test_processor_time_of_a_worker_and_of_what_it_starts_is_told,
+    test_rates_and_queues_change_while_it_is_up,
+    test_what_is_built_is_read_back,
+    test_workers_can_be_killed_and_the_network_stays,
+    up,
+)
+from .conftest import MTU, widen
+
+__all__ = [
+    "test_a_blocked_link_carries_nothing_and_opens_again",
+    "test_a_command_is_run_and_waited_for",
+    "test_a_node_has_several_processes_each_with_its_own_end_and_log",
+    "test_a_program_beside_the_workers_takes_signals",
+    "test_down_ends_what_runs",
+    "test_it_goes_down_and_up_again_as_something_else",
+    "test_it_is_seen_from_outside_that_a_process_stands_still",
+    "test_it_tells_what_each_link_carries_or_that_it_cannot",
+    "test_links_carry_their_rate_and_count_it",
+    "test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on",
+    "test_processor_time_of_a_worker_and_of_what_it_starts_is_told",
+    "test_rates_and_queues_change_while_it_is_up",
+    "test_what_is_built_is_read_back",
+    "test_workers_can_be_killed_and_the_network_stays",
+]
+
+pytestmark = [pytest.mark.lab, pytest.mark.rehearse]
+
+
+@pytest.fixture(scope="module")
+def opened(tunnelled: Rehearsal) -> Iterator[MachinesLab]:
+    """A lab on the three machines; opening one takes seconds, so tests share it."""
+    with MachinesLab(Opening(inventory=tunnelled.inventory)) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(opened: MachinesLab, tmp_path: Path) -> Iterator[MachinesLab]:
+    opened.share(tmp_path)
+    yield opened
+    opened.down()
+
+
+@pytest.fixture
+def real(lab: MachinesLab) -> MachinesLab:
+    return lab
+
+
+@pytest.fixture(params=["star(hosts=3)", "bcube(n=2,k=2)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"])
+def expression(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_machine_that_is_lost_is_named_and_can_be_had_again(lab: MachinesLab) -> None:
+    up(lab)
+    pid = lab.describe()["hosts"]["node2"]["pid"]
+    machine = lab._fleet.connections[1] if lab._fleet else None
+    assert machine is not None
+    subprocess.run([*lab._machines.ssh(machine.host), f"kill -9 {pid}"], check=True)
+    until(lambda: machine.lost is not None)
+    with pytest.raises(LabError, match=r"node2: the connection to its agent is lost"):
+        lab.exits()
+    up(lab)
+    lab.verify()
+
+
+def test_nothing_is_left_on_machines_when_a_lab_ends(tunnelled: Rehearsal) -> None:
+    before = [tunnelled.snapshot(number) for number in range(3)]
+    with MachinesLab(Opening(inventory=tunnelled.inventory)) as lab:
+        up(lab)
+    assert [tunnelled.differs(number, was) for number, was in enumerate(before)] == [[], [], []]
+
+
+def test_an_underlay_that_is_too_narrow_is_refused_with_both_numbers(tunnelled: Rehearsal) -> None:
+    widen(tunnelled, 1500)
+    try:
+        with (
+            MachinesLab(Opening(inventory=tunnelled.inventory)) as lab,
+            pytest.raises(SpecError, match=r"node1: its NIC has an MTU of 1500; links of MTU 1500 .* need 1550"),
+        ):
+            up(lab)
+    finally:
+        widen(tunnelled, MTU)
+
+
+def test_a_nic_without_an_address_is_refused(tunnelled: Rehearsal) -> None:
+    inventory = tunnelled.write_inventory(
+        lambda hosts: hosts["node2"]["nics"][0].update(address="10.44.0.9"), outside=True
+    )
+    topology = build("star(hosts=3)", rate_bps=10**8)
+    try:
+        with (
+            MachinesLab(Opening(inventory=inventory)) as lab,
+            pytest.raises(LabError, match=r"node2: eth1 has not the address 10\.44\.0\.9"),
+        ):
+            lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+    finally:
+        tunnelled.write_inventory(outside=True)
