@@ -21,7 +21,7 @@ from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.agent import Parts
 from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
-from testbed.lab.base import SHARED, LinkChange
+from testbed.lab.base import SHARED, SHARED_VARIABLE, LinkChange
 from testbed.lab.machines.on_machine.processes import ShareProcesses
 from testbed.lab.machines.on_machine.share_lab import ShareLab
 from testbed.lab.measurements import Burst, Way
@@ -150,7 +150,9 @@ class MachineRequests(AgentRequests):
         environment: Mapping[str, str] | None = None,
         folder: str = "",
     ) -> tuple[Launch, Sequence[str], Sequence[str]]:
-        program = Program(tuple(words), environment or {}, folder) if words else None
+        own = dict(environment or {})
+        cleared = (SHARED_VARIABLE,) if own.pop(SHARED_VARIABLE, None) is not None else ()  # machines share no folder
+        program = Program(tuple(words), own, folder, cleared) if words else None
         job_path, log_path = str(self._processes.below(job)) if job else "", str(self._processes.room_for(log))
         followed = [one for one in (samples, log) if one is not None]
         return Launch(process, node, job_path, log_path, program, torch), followed, outputs
