@@ -18,7 +18,7 @@ from testbed.base.groups import Group
 from testbed.base.units import time_text
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
-from testbed.experiment.built import ANY, Built, asked_of_links
+from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.ordering import ordered
 from testbed.experiment.perturbations import check as check_perturbations
@@ -293,6 +293,8 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
             )
 
 
+ANY = Gradient((1,), (range(1),), ((0, 1),))
+"""Gradient that a scheme's trees are built for where arrays of any size come."""
 NOTHING = Gradient((), (), ())
 """Gradient that is synchronised where nobody knows it."""
 

@@ -50,7 +50,6 @@ from testbed.workloads.kinds.parts import (
 )
 from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.sync import codec
-from testbed.workloads.sync.chunks import check_classes
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, RunBy
@@ -166,14 +165,6 @@ class Kind(Generic[P]):
 
         Raises:
             SchemeError: it cannot.
-        """
-
-    def check_gradient(self, plan: P, floats: int) -> None:
-        """Return only if a gradient of so many floats is not too small for the plan; asked before the plan is verified,
-        which takes longer.
-
-        Raises:
-            SchemeError: it is.
         """
 
     def verify(self, plan: P, topology: Topology) -> None:
@@ -304,9 +295,6 @@ class KindOfForests(Kind[Forest]):
 
     def check_form(self, plan: Forest, topology: Topology) -> None:
         check_form(plan, topology)
-
-    def check_gradient(self, plan: Forest, floats: int) -> None:
-        check_classes(plan, floats)
 
     def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
         return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})

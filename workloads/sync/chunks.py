@@ -99,22 +99,13 @@ def _check_cover(buckets: Sequence[tuple[int, int]], total_floats: int) -> None:
         )
 
 
-def check_classes(forest: Forest, total_floats: int) -> None:
-    """Return only if every class can have a float.
-
-    Raises:
-        SchemeError: there are more classes than floats.
-    """
+def _class_edges(forest: Forest, total_floats: int) -> Spans:
+    """Return int64[C + 1]: cumulative shares, from 0 to the sum of shares."""
     if forest.classes > total_floats:
         raise SchemeError(
             f"scheme {forest.scheme} has {forest.classes} chunk classes, more than the {total_floats} floats to send",
             fix="take a larger model, a smaller scale, fewer workers, or fewer classes",
         )
-
-
-def _class_edges(forest: Forest, total_floats: int) -> Spans:
-    """Return int64[C + 1]: cumulative shares, from 0 to the sum of shares."""
-    check_classes(forest, total_floats)
     whole = sum(forest.share.tolist())
     if whole * total_floats >= 1 << 63:
         raise SchemeError(

@@ -761,9 +761,9 @@ def forgets_one(topology, tensor_sizes):
 def other_nodes(topology, tensor_sizes):
     return dataclasses.replace(forgets_one(topology, tensor_sizes), nodes=("a", "b"))
 
-def too_many(topology, tensor_sizes):  # refused before anybody looks at its trees, which are wrong, too
+def too_many(topology, tensor_sizes):
     classes = sum(tensor_sizes) + 1
-    one = forgets_one(topology, tensor_sizes)
+    one = forest(topology, [1], [[ROOT, 0, 0, ABSENT]])
     trees = np.broadcast_to(one.reduce, (classes, 4))
     return dataclasses.replace(one, share=np.ones(classes, np.int64), reduce=trees, broadcast=trees)
 """
