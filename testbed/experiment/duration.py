@@ -52,7 +52,7 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     probes = {finding.probe for finding in trial.findings.values()} & EXPECTED_S.keys()
     overhead_s += sum(EXPECTED_S[probe](trial.topology) for probe in probes)
     if not job.is_synchronised:
-        return overhead_s + (COMMAND_S if job.kind.program else SCRIPT_S + RANK_S * job.world)
+        return overhead_s + (SCRIPT_S + RANK_S * job.world if trial.network.arm.scheme else COMMAND_S)
     changes = planned_changes(trial)
     trained_s = TRAINED_S if any(job.work.is_trained for job in trial.jobs) else 0.0
     return max(job.planned_s + job_s(job, changes, plays=plays) for job in trial.jobs) + overhead_s + trained_s

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.process_names import of_job
-from testbed.spec.labs import LAB_OPTIONS, OF_BUILT_IN
+from testbed.lab import IN_EVERY_DIGEST
+from testbed.spec.labs import LAB_OPTIONS
 
 if TYPE_CHECKING:
     from testbed.trial.model import Trial
@@ -66,7 +67,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
         settings["order"] = arm.order
     if arm.checkpoint:
         settings["checkpoint"] = arm.checkpoint.model_dump()
-    settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests
+    settings |= dict.fromkeys(IN_EVERY_DIGEST)  # not of all labs, or a new one would change digests
     if spec.lab_settings is not None:
         settings[spec.lab] = spec.lab_settings.model_dump()
     settings["failover"] = spec.failover_s if trial.goes_on or trial.survives else None

@@ -110,7 +110,7 @@ def test_a_tenant_that_is_killed_fails_alone_and_the_others_have_the_references_
 def test_all_jobs_fail_with_a_core_of_their_service(trained: dict[str, Outcome]) -> None:
     record = trained["no core"].record
     assert record["status"] == "failed"
-    assert record["error"].startswith("the process h5.core1 was killed by SIGKILL")
+    assert record["error"].startswith("after perturb had killed h5.core1: the process h5.core1 was killed by SIGKILL")
 
 
 def wrong(job: dict[str, Any]) -> list[dict[str, Any]]:

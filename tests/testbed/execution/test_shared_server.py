@@ -89,7 +89,7 @@ def test_jobs_on_one_server_have_their_own_sums_bytes_and_verdicts(records: dict
 def test_all_jobs_fail_with_the_server_that_they_share(records: dict[str, dict[str, Any]]) -> None:
     record = records["no-server"]
     assert record["status"] == "failed"
-    assert record["error"].startswith("the server on h4 was killed by SIGKILL")
+    assert record["error"].startswith("after perturb had killed h4: the server on h4 was killed by SIGKILL")
 
 
 @pytest.mark.lab
