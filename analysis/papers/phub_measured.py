@@ -334,9 +334,8 @@ CLAIMS = (
         halved,
         (*FIGURE_6_2.values(), FIGURE_6_5),
         (
-            "Links have a 32nd (VGG-19: a 16th) of 10 Gbit/s, and computing takes as much longer than in Table 6.1: "
-            "shares of time stay. A trial needs two workers, so eight are compared with two: 3.8 times, where 7.6 "
-            "of one is asked.",
+            "Links have a quarter of 10 Gbit/s and computing takes four times as long as in Table 6.1: shares of time "
+            "stay. A trial needs two workers, so eight are compared with two: 3.8 times, where 7.6 of one is asked.",
         ),
     ),
     Claim(
