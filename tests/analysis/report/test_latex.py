@@ -37,7 +37,7 @@ def test_a_row_for_each_arm_with_intervals(sweep: Run) -> None:
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(rows) == 1 + 3 * 2 * 3
     assert len({row.replace(r"\&", "").count("&") for row in rows}) == 1
-    assert re.search(r"BML on BCube & 16 & 50 Mbit/s & [\d.]+ \{\\scriptsize \([\d.]+ to [\d.]+\)\} & ", text)
+    assert re.search(r"BML on BCube & 16 & 50~Mbit/s & [\d.]+ \{\\scriptsize \([\d.]+ to [\d.]+\)\} & ", text)
     assert "95 \\% intervals" in text
 
 
