@@ -138,7 +138,7 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         path = path[:-1]
     key = "" if isinstance(path[-1], int) else f"{path[-1]}: "
     form = key + schema.example(path)
-    written = _word_at(path, texts)
+    written = _word_at(path, texts) if kind == "string_type" else None
     if kind == "string_type" and (read := _read_as(value, written)):
         meaning, word = read
         quoted = f"'{written or word}'"
