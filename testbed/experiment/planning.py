@@ -124,7 +124,7 @@ def predict(trial: Trial) -> dict[str, Any]:
 
 
 def _guess(trial: Mapping[str, Any]) -> str:
-    """What is taken for granted of a trial whose duration is not known."""
+    """Say how long a trial is assumed to compute whose duration is not known."""
     if not trial["command"]:
         return "computing a gradient takes half a second"
     return f"a script trains for {SCRIPT_S:g} s" if trial["scheme"] else "a command takes a minute"

@@ -16,7 +16,7 @@ from testbed.lab.baremetal.controller import answers, shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.attached import Attached, Losses
 from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
-from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.controller.fleet import Fleet, Started
 from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
 from testbed.lab.baremetal.networks import crossings, measuring
@@ -246,7 +246,7 @@ class BaremetalLab:
         Path(log).touch()
         there = shipping.program(program, site, shipping.Shipment(site, None))
         call = HostRequests.start(there.words, there.environment, site.host.home, name)
-        return _Started(fleet, node, fleet.connections[node].ask(call))
+        return Started(fleet, node, fleet.connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, plan, fleet = self._topology, self._plan(), self._up()
@@ -415,16 +415,3 @@ class BaremetalLab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Started:
-    """A program beside the workers (:class:`testbed.lab.programs.Running`)."""
-
-    def __init__(self, fleet: Fleet, node: int, pid: int) -> None:
-        self._fleet, self._node, self._pid = fleet, node, pid
-
-    def signal(self, number: int) -> object:
-        return self._fleet.connections[self._node].ask(HostRequests.signal(number, self._pid))
-
-    def wait(self, timeout_s: float) -> int:
-        return self._fleet.wait_ended(self._node, self._pid, timeout_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from testbed.base.errors import UsageError
 from testbed.lab.place import DeclaredPlace, Opening
@@ -12,33 +12,50 @@ if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 
-class BaremetalPlace(DeclaredPlace):
-    """Hosts are the machines of an Ansible inventory."""
+class InventoryPlace(DeclaredPlace):
+    """A lab on the machines of an Ansible inventory; ``machines`` is its word for them."""
 
-    def open(self, opening: Opening) -> Lab:
-        if opening.inventory is None:
-            raise UsageError(f"the lab {self.name} needs to know its hosts", fix=f"name them: {self.option}")
-        from testbed.lab.baremetal.lab import BaremetalLab
-
-        return BaremetalLab(opening.inventory, allow_missing=opening.allow_missing, tell=opening.tell)
+    machines: ClassVar[str]
 
     def lacks(self, module: str, python: str, options: Any) -> str:
         from testbed.lab.baremetal.preparing.inventory import HOME
 
         del python, options
         there = f"{HOME}/venv/bin/python"  # the inventory, which may name another folder, is not asked
-        return f"{there} of the hosts has no module {module}: on each, sudo {there} -m pip install {module}"
+        return f"{there} of the {self.machines} has no module {module}: on each, sudo {there} -m pip install {module}"
 
     def check(self) -> str:
         from testbed.lab.baremetal.preparing.installed import check_installed
 
         check_installed()
-        return "whether its hosts are, testbed hosts prepare says"
+        return f"whether its {self.machines} are, testbed hosts prepare says"
 
     def leftovers_on_machines(self, inventory: Path, *, remove: bool, allow_missing: bool) -> list[dict[str, str]]:
         from testbed.lab.baremetal.preparing.hosts import left_on_all
 
         return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
+
+    def inventory(self, opening: Opening) -> Path:
+        """Return the inventory that a lab is opened with.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if opening.inventory is None:
+            raise UsageError(f"the lab {self.name} needs to know its {self.machines}", fix=f"name them: {self.option}")
+        return opening.inventory
+
+
+class BaremetalPlace(InventoryPlace):
+    """Hosts are the machines of an Ansible inventory."""
+
+    machines = "hosts"
+
+    def open(self, opening: Opening) -> Lab:
+        inventory = self.inventory(opening)
+        from testbed.lab.baremetal.lab import BaremetalLab
+
+        return BaremetalLab(inventory, allow_missing=opening.allow_missing, tell=opening.tell)
 
 
 PLACE = BaremetalPlace(

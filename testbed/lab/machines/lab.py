@@ -18,7 +18,7 @@ from testbed.lab.baremetal.controller import shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.attached import Attached, Losses
 from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
-from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.controller.fleet import Fleet, Started
 from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
@@ -69,7 +69,7 @@ class MachinesLab:
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
         self._opened: dict[Connection, Any] = {}
-        """What each machine said when its lab was opened, by its connection."""
+        """Answers of machines to the request that opened their labs, by connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
         self._nics = Nics()
         self._hello: list[Any] = []
@@ -268,7 +268,7 @@ class MachinesLab:
         Path(log).touch()
         there = shipping.program(program, site, shipping.Shipment(site, self._work))
         call = MachineRequests.start(node, there.words, there.environment, there.folder, name)
-        return _Started(fleet, machine, fleet.connections[machine].ask(call))
+        return Started(fleet, machine, fleet.connections[machine].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, some = self._topology, defaultdict[int, list[dict[str, Any]]](list)
@@ -434,19 +434,6 @@ class MachinesLab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Started:
-    """A program beside the workers (:class:`testbed.lab.programs.Running`)."""
-
-    def __init__(self, fleet: Fleet, machine: int, number: int) -> None:
-        self._fleet, self._machine, self._number = fleet, machine, number
-
-    def signal(self, number: int) -> object:
-        return self._fleet.connections[self._machine].ask(MachineRequests.signal(number, self._number))
-
-    def wait(self, timeout_s: float) -> int:
-        return self._fleet.wait_ended(self._machine, self._number, timeout_s)
 
 
 def _refuse(problem: str) -> NoReturn:

@@ -271,3 +271,17 @@ class Fleet:
             for one in self.connections:
                 with suppress(LabError):  # who is lost is told of elsewhere
                     one.exchange()
+
+
+class Started:
+    """A program beside the workers (:class:`testbed.lab.programs.Running`), by its host and the number that this gave
+    it."""
+
+    def __init__(self, fleet: Fleet, node: int, pid: int) -> None:
+        self._fleet, self._node, self._pid = fleet, node, pid
+
+    def signal(self, number: int) -> object:
+        return self._fleet.connections[self._node].ask(HostRequests.signal(number, self._pid))
+
+    def wait(self, timeout_s: float) -> int:
+        return self._fleet.wait_ended(self._node, self._pid, timeout_s)

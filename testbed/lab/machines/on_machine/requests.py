@@ -1,8 +1,8 @@
 """Requests that the controller can send to a machine: the nodes of a network that are there, their processes, and
 measurements from node to node.
 
-What the controller sends may be a pickle in base64: who can send it may do anything there by SSH. What a machine
-answers is plain JSON (:mod:`testbed.lab.machines.controller.answers`): a machine may do nothing to the controller.
+Requests may be pickles in base64, as the controller may do anything on a machine by SSH. Answers are plain JSON
+(:mod:`testbed.lab.machines.controller.answers`), as a machine may do nothing to the controller.
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ class MachineRequests(AgentRequests):
         return self._processes.start(node, Program(tuple(words), environment, folder), log)
 
     @request
-    def signal(self, number: int, program: int) -> None:
-        """Signal such a program."""
-        self._processes.signal(number, program)
+    def signal(self, number: int, pid: int) -> None:
+        """Signal such a program, by the number that it was given."""
+        self._processes.signal(number, pid)
 
     @request
     def signal_node(self, number: int, name: str) -> None:
