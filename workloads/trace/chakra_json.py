@@ -17,9 +17,21 @@ from testbed.workloads.trace.graph import Kind, Node
 BETWEEN = b"\n}{"
 """The end of an object and the beginning of the next: a text in JSON has no line feed."""
 MOST_VALUES = 1 << 22
-"""The most values of a trace: 800 MB of memory."""
+"""The most values of a trace that is JSON: 800 MB of memory, some 50,000 nodes."""
 TYPES = {f"{kind.name}_NODE": int(kind) for kind in Kind}
 _FIX = "give what chakra_jsonizer wrote, or Chakra's file itself"
+
+
+def parsed(content: bytes, name: str, fix: str) -> Any:
+    """Parse the JSON of a trace; ``name`` names it in errors, and ``fix`` says what to give in its place.
+
+    Raises:
+        SpecError: it is none, or too much.
+    """
+    try:
+        return parse_json(content, most_values=MOST_VALUES)
+    except ValueError as error:
+        raise SpecError(f"{name}: is no trace: not JSON that is read ({error!s:.200})", fix=fix) from None
 
 
 def is_trace(content: bytes) -> bool:
@@ -33,10 +45,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> Read:
     Raises:
         SpecError: it is none, or has what cannot be played.
     """
-    try:
-        told, *records = parse_json(b"[" + content.replace(BETWEEN, b"\n},{") + b"]", most_values=MOST_VALUES)
-    except ValueError as error:
-        raise SpecError(f"{name}: is no trace: not JSON that is read ({error!s:.200})", fix=_FIX) from None
+    told, *records = parsed(b"[" + content.replace(BETWEEN, b"\n},{") + b"]", name, _FIX)
     if not all(isinstance(record, dict) for record in (told, *records)):
         raise SpecError(f"{name}: is no trace: it is not a list of nodes", fix=_FIX)
     if len(records) > most_nodes:

@@ -11,7 +11,7 @@ from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
 from testbed.workloads.trace import chakra, chakra_json, goal, pytorch
 from testbed.workloads.trace.chakra import MOST_NODES, Read
-from testbed.workloads.trace.graph import Groups
+from testbed.workloads.trace.graph import Groups, are_ranks
 
 MOST_TEXT_BYTES = 256 << 20
 """The most bytes of a trace that is text."""
@@ -59,18 +59,11 @@ def read_groups(path: Path, opened: Opened, name: str = "") -> Groups:
             value = parse_json(_bounded(file, MOST_GROUPS_BYTES, name))
     except (OSError, ValueError) as error:
         raise unreadable(name, error) from None
-    if not isinstance(value, dict) or not all(map(_are_ranks, value.values())):
+    if not isinstance(value, dict) or not all(
+        are_ranks(ranks) and len(set(ranks)) == len(ranks) for ranks in value.values()
+    ):
         raise SpecError(f"{name}: is no file of groups", fix='write it as {"0": [0, 1], "1": [2, 3]}')
     return {key: tuple(ranks) for key, ranks in value.items()}
-
-
-def _are_ranks(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(type(rank) is int and rank >= 0 for rank in value)
-        and len(set(value)) == len(value)
-    )
 
 
 def unreadable(name: str, error: OSError | ValueError) -> SpecError:

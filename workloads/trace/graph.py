@@ -11,7 +11,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
@@ -101,6 +101,11 @@ class Node(NamedTuple):
             group = f" in group {self.group}" if self.group else ""
             return f"{self.collective.name} of {self.bytes} bytes{group}"
         return f"{self.kind.name} of {self.duration_us} us"
+
+
+def are_ranks(value: object) -> TypeGuard[list[int]]:
+    """Whether a value of somebody's JSON is the ranks of a group."""
+    return isinstance(value, list) and bool(value) and all(type(rank) is int and rank >= 0 for rank in value)
 
 
 def order(nodes: Sequence[Node], whose: str) -> list[Node]:

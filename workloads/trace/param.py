@@ -13,7 +13,7 @@ from typing import Any
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
 from testbed.workloads.trace.chakra import LARGEST_BYTES, LONGEST_NAME
-from testbed.workloads.trace.graph import Collective, Groups, Kind, Node
+from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, are_ranks
 
 NAMES = {
     "allreduce": Collective.ALL_REDUCE,
@@ -48,6 +48,14 @@ MESSAGES = {"send": Kind.COMM_SEND, "isend": Kind.COMM_SEND, "recv": Kind.COMM_R
 PEERS = {Kind.COMM_SEND: "dst_rank", Kind.COMM_RECV: "src_rank"}
 NO_TIME = "operators that compute, without a time"
 _FIX = "give it comms, in_msg_size (elements) and dtype, as PARAM's basic traces have them"
+
+
+def size_bytes(elements: object, element_type: object) -> int | None:
+    """Return the bytes of so many elements; None if these are no sizes of an array that is played."""
+    element = ELEMENT_BYTES.get(str(element_type).lower())
+    if type(elements) is not int or element is None or not 0 < elements * element <= LARGEST_BYTES:
+        return None
+    return elements * element
 
 
 def is_trace(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -87,8 +95,7 @@ def read(records: Sequence[Mapping[str, Any]], name: str, odd: Counter[str]) -> 
 
 def _group(record: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     ranks = record.get("global_ranks")
-    told = isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)
-    return {_named(record): tuple(ranks)} if told and ranks and "pg_id" in record else {}
+    return {_named(record): tuple(ranks)} if are_ranks(ranks) and "pg_id" in record else {}
 
 
 def _named(record: Mapping[str, Any]) -> str:
@@ -113,8 +120,8 @@ def _node(record: Mapping[str, Any], number: int, called: str, where: str) -> No
         node = node._replace(peer=peer, group="")
     if collective == Collective.BARRIER:
         return node
-    size, element = record.get("in_msg_size"), ELEMENT_BYTES.get(str(record.get("dtype", "")).lower())
-    if type(size) is not int or element is None or not 0 < size * element <= LARGEST_BYTES:
+    nbytes = size_bytes(record.get("in_msg_size"), record.get("dtype"))
+    if nbytes is None:
         raise SpecError(f"{where} ({called}) has no in_msg_size and dtype that tell its bytes", fix=_FIX)
     root = record.get("root")
-    return node._replace(bytes=size * element, root=root if type(root) is int and root >= 0 else 0)
+    return node._replace(bytes=nbytes, root=root if type(root) is int and root >= 0 else 0)

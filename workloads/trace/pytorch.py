@@ -17,11 +17,10 @@ from testbed.base.errors import SpecError
 from testbed.base.printable import printable
 from testbed.workloads.trace import param
 from testbed.workloads.trace.chakra import LARGEST_BYTES, LONGEST_NAME, MOST_NODES, Read
-from testbed.workloads.trace.graph import Collective, Groups, Kind, Node
-from testbed.workloads.trace.param import ELEMENT_BYTES, NAMES, NO_TIME
+from testbed.workloads.trace.chakra_json import parsed
+from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, are_ranks
+from testbed.workloads.trace.param import NAMES, NO_TIME, size_bytes
 
-MOST_VALUES = 1 << 22
-"""The most values of a trace: 800 MB of memory, some 50,000 nodes."""
 GROUPS = "## process_group:init ##"
 _FIX = "give what ExecutionTraceObserver wrote"
 
@@ -59,10 +58,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
     Raises:
         SpecError: it is none, or has a collective that cannot be played.
     """
-    try:
-        value = parse_json(content, most_values=MOST_VALUES)
-    except ValueError as error:
-        raise SpecError(f"{name}: is no trace: not JSON that is read ({error!s:.200})", fix=_FIX) from None
+    value = parsed(content, name, _FIX)
     records = value.get("nodes") if isinstance(value, dict) else value
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise SpecError(f"{name}: is no trace: it has no list of nodes", fix=_FIX)
@@ -156,14 +152,12 @@ def _of_comms(record: Mapping[str, Any], number: int, name: str) -> Node | None:
     where, called = f"{name}: node {number} (record_param_comms)", str(attributes.get("collective_name", "")).lower()
     if called in ("", "init", "wait"):
         return None
-    size = attributes.get("in_msg_nelems", attributes.get("in_split_nelems"))
-    element = ELEMENT_BYTES.get(str(attributes.get("dtype", "")).lower())
     if called not in NAMES:
         raise SpecError(f"{where} is {called!r:.60}, which is not played", fix="cut it out of the trace")
-    barrier = NAMES[called] == Collective.BARRIER
-    if not barrier and (type(size) is not int or element is None or not 0 < size * element <= LARGEST_BYTES):
+    elements = attributes.get("in_msg_nelems", attributes.get("in_split_nelems"))
+    nbytes = 0 if NAMES[called] == Collective.BARRIER else size_bytes(elements, attributes.get("dtype"))
+    if nbytes is None:
         raise SpecError(f"{where} has no in_msg_nelems and dtype that tell its bytes", fix=_FIX)
-    nbytes = 0 if barrier else int(size or 0) * (element or 0)
     group = printable(str(attributes.get("pg_name", "")))[:LONGEST_NAME]
     return Node(number, called, Kind.COMM_COLL, bytes=nbytes, collective=NAMES[called], group=group)
 
@@ -181,6 +175,6 @@ def _groups(record: Mapping[str, Any], name: str) -> dict[str, tuple[int, ...]]:
     found = {}
     for one in told:
         ranks = one.get("ranks")
-        if isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks):
+        if are_ranks(ranks):
             found[printable(str(one.get("pg_name", "")))[:LONGEST_NAME]] = tuple(ranks)
     return found

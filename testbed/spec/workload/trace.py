@@ -31,7 +31,8 @@ def _below(value: str) -> str:
 
 
 def _of_each_rank(value: str) -> str:
-    if value.count("%d") != (not value.endswith(files.OF_ALL)) or value.count("%") != value.count("%d"):
+    ranks = 0 if value.endswith(files.OF_ALL) else 1
+    if not value.count("%d") == value.count("%") == ranks:
         raise refuse(
             f"{value!r:.200} names no file for each rank",
             "write %d in place of the rank, as in traces/x.%d.et; a file of all ranks ends in .goal",
