@@ -73,16 +73,24 @@ def explain(
         at: where what was checked is in the spec.
         root: the group that the whole file is.
     """
-    found = []
-    items = error.errors(include_url=False)
-    for item in [item for item in items if not _is_misspelt(item, items, at, _Schema(root))]:
+    schema = _Schema(root)
+    told, meant = [], set()
+    for item in error.errors(include_url=False):
         path = at + tuple(key for key in item["loc"] if key != _KEY)
         if path and isinstance(path[-1], int) and _word_at(path[:-1], texts) is not None:
             path = path[:-1]  # a list may be written as its only item
-        problem, fix = _describe(item, path, _Schema(root), texts)
+        problem, fix = _describe(item, path, schema, texts)
+        if item["type"] == "extra_forbidden":
+            meant.add((item["loc"][:-1], fix))
+        told.append((item, path, problem, fix))
+    errors = []
+    for item, path, problem, fix in told:
+        *group, key = item["loc"] or (None,)
+        if item["type"] == "missing" and ((*group,), f"did you mean {key!r}?") in meant:
+            continue  # the key was misspelt: the error about the unknown key names it
         path += ("kind",) if item["type"] == _WRONG_KIND else ()
-        found.append(SpecError(f"{place(path, name, texts)}: {problem}", fix=fix))
-    return found
+        errors.append(SpecError(f"{place(path, name, texts)}: {problem}", fix=fix))
+    return errors
 
 
 def place(path: Path, name: str, texts: Texts = NO_TEXTS) -> str:
@@ -170,15 +178,6 @@ def _word_at(path: Path, texts: Texts) -> str | None:
     path = tuple(key for key in path if key not in _TAGS)
     given = max((given for given in texts if path[: len(given)] == given), key=len, default=None)
     return None if given is None else word_at(texts[given], path[len(given) :])
-
-
-def _is_misspelt(item: Any, items: Sequence[Any], at: Path, schema: _Schema) -> bool:
-    """Whether a key is missing because it was misspelt: then the error about the unknown key names it."""
-    if item["type"] != "missing":
-        return False
-    *group, key = item["loc"]
-    unknown = [other["loc"] for other in items if other["type"] == "extra_forbidden" and other["loc"][:-1] == (*group,)]
-    return any(_unknown_key(at + path, schema)[1] == f"did you mean {key!r}?" for path in unknown)
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
