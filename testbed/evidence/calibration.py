@@ -9,7 +9,7 @@ other. A link to a switch that bridges has no address at that end; it leads to a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -34,6 +34,15 @@ LEAST_BITS = 5_000_000
 STRAYS = 1.2
 """Allowed stray of the median of 11 values: three of its standard deviations, in standard deviations of one value (1.25
 / sqrt(11))."""
+
+
+OFF_S = 0.0005
+OFF = 0.05
+"""Most by which a round trip's median is off: so much, or this share of it where that is more. Round trips of an idle
+lab took 0.03 to 0.13 ms."""
+MOST_TIMES = 3
+"""Times that a round trip is measured at most. A core that wakes up late makes it longer, never shorter: of 19 trials
+whose links had delays without netem, three were off by up to 1.2 ms at the first time, and 0.2 ms is usual."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,15 @@ def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
     names = [node.name for node in topology.nodes]
     found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
     trips = [
-        {
-            **{"from": names[ping.way.src], "to": names[ping.way.dst], "least_s": ping.least_s, "most_s": ping.most_s},
-            "median_s": median(times) if 2 * len(times) > found.pings * ping.arrives else None,
-        }
-        for ping, times in zip(wanted.pings, found.round_trips_s, strict=True)
+        _trip(ping, names, times, found.pings) for ping, times in zip(wanted.pings, found.round_trips_s, strict=True)
     ]
+    for _ in range(1, MOST_TIMES):
+        late = [i for i, trip in enumerate(trips) if trip["most_s"] < _took_s(trip) < math.inf and off(trip) > 1]
+        if not late:
+            break
+        again = lab.calibrate([wanted.pings[i].way for i in late], [])
+        for i, times in zip(late, again.round_trips_s, strict=True):
+            trips[i] = min(trips[i], _trip(wanted.pings[i], names, times, again.pings), key=_took_s)
     rates = [
         {
             **{"name": names[burst.way.dst], "port_address": burst.way.remote},
@@ -88,6 +100,23 @@ def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
         for burst, rate_bps in zip(wanted.bursts, found.rates_bps, strict=True)
     ]
     return Calibrated(trips, [*rates, *lab.between_racks()])
+
+
+def _trip(ping: Ping, names: Sequence[str], times_s: Sequence[float], sent: int) -> dict[str, Any]:
+    return {
+        **{"from": names[ping.way.src], "to": names[ping.way.dst], "least_s": ping.least_s, "most_s": ping.most_s},
+        "median_s": median(times_s) if 2 * len(times_s) > sent * ping.arrives else None,
+    }
+
+
+def _took_s(trip: Mapping[str, Any]) -> float:
+    return math.inf if trip["median_s"] is None else float(trip["median_s"])
+
+
+def off(trip: Mapping[str, Any]) -> float:
+    """Compute how far a round trip's median is from the delays of its way there and back, over what is allowed."""
+    missed_s = max(trip["least_s"] - trip["median_s"], trip["median_s"] - trip["most_s"], 0.0)
+    return float(missed_s / max(OFF_S, OFF * trip["most_s"]))
 
 
 def differs(lab: Lab) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.base.check import About, Check
+from testbed.evidence.calibration import off
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(
@@ -13,10 +14,6 @@ ABOUT = About(
     sees="round trips on the idle lab that differ from the sum of the delays there and back",
     misses="delay that grows under load; which link of a path is wrong",
 )
-OFF_S = 0.0005
-OFF = 0.05
-"""Most by which a round trip's median is off: so much, or this share of it where that is more. Round trips of an idle
-lab took 0.03 to 0.13 ms."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -33,11 +30,6 @@ def judge(trips: Sequence[Mapping[str, Any]]) -> Check:
     if lost or not trips:
         where = f"most packets from {lost[0]['from']} to {lost[0]['to']} and back were lost" if lost else "not watched"
         return Check(ABOUT.name, None, 1.0, "of allowed", False, where)
-
-    def off(trip: Mapping[str, Any]) -> float:
-        missed_s = max(trip["least_s"] - trip["median_s"], trip["median_s"] - trip["most_s"], 0.0)
-        return float(missed_s / max(OFF_S, OFF * trip["most_s"]))
-
     worst = max(trips, key=off)
     detail = (
         f"from {worst['from']} to {worst['to']} and back takes {1e3 * worst['median_s']:.2f} ms, "

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from testbed.evidence.calibration import BURST_S, measured, plan_of
+from testbed.evidence.calibration import BURST_S, MOST_TIMES, measure, measured, plan_of
+from testbed.fidelity import delay
 from testbed.lab.base import LinkSettings
+from testbed.lab.measurements import Burst, Calibration, Way
 from testbed.topologies.build import build
 from testbed.trial.job_files import slow_start_s
 from testbed.workloads.bursts.arrivals import SETTLE
+
+from ..fake_lab import FakeLab
 
 FAT_TREE, OVERSUBSCRIBED = (
     "fat_tree(k=4,routing=ecmp)",
@@ -73,3 +79,37 @@ def test_a_link_that_loses_packets_is_asked_for_the_rest() -> None:
     topology = build(OVERSUBSCRIBED, rate_bps=10**9)
     burst = plan_of(topology, LinkSettings(loss=0.1)).bursts[0]
     assert (burst.rate_bps, burst.datagram_bytes) == (9 * 10**8, 2**25)
+
+
+class _LateLab(FakeLab):
+    """A lab whose round trips take ``over_s`` more than nothing, another time at each calibration; None: lost."""
+
+    def __init__(self, *over_s: float | None) -> None:
+        super().__init__()
+        self._over_s, self.times = over_s, 0
+
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
+        over_s = self._over_s[self.times]
+        self.times += 1
+        times_s = () if over_s is None else 11 * (over_s,)
+        return Calibration(11, tuple(times_s for _ in pings), tuple(burst.rate_bps for burst in bursts))
+
+
+@pytest.mark.parametrize(
+    ("over_s", "times", "holds"),
+    [
+        ((0.0001,), 1, True),
+        ((0.003, 0.0001), 2, True),
+        ((0.003, None, 0.0002), 3, True),  # lost packets take nothing back
+        ((0.003, 0.002, 0.004), MOST_TIMES, False),
+        ((None,), 1, False),
+    ],
+)
+def test_a_round_trip_that_was_late_is_measured_again(
+    over_s: tuple[float | None, ...], times: int, holds: bool
+) -> None:
+    lab, topology = _LateLab(*over_s), build("star(hosts=3)", rate_bps=10**9)
+    lab.up(topology, LinkSettings(), [])
+    trips = measure(topology, lab, LinkSettings()).round_trips
+    assert (lab.times, delay.judge(trips).ok) == (times, holds)
+    assert {trip["median_s"] for trip in trips} == {min((o for o in over_s if o is not None), default=None)}
