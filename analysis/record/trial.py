@@ -60,7 +60,7 @@ class TrialRecord(Part):
     world: int = required("number of workers that began", "workers", column=6)
     status = unread(str, "`done` or `failed`", is_checked=True, column=7, blank="failed")
     error: Text | None = optional("why it failed", blank=None)
-    by_perturb = unread(bool, "whether a perturbation made it fail", is_whole=True, blank=False)
+    by_perturb = unread(bool, "whether a perturbation made it fail", blank=False)
     started: str = optional("when the last attempt began", "ISO 8601", default="")
     machine = unread(str, "machine of `--on` that ran it", is_whole=True)
     duration_s: float | None = optional("how long it took, with building and taking down the network")

@@ -78,7 +78,11 @@ def _of_job(job: Job, outcome: Outcome, seen: Observed) -> JobRecord:
             record["begun_s"] = begun_s(outcome.samples, began)
     if job.name in seen.dark_s:
         record["dark_s"] = round(seen.dark_s[job.name], 6)
-    record |= outcome.record | ({"error": str(outcome.error)} if outcome.error else {"status": "done"})
+    record |= outcome.record
+    if outcome.error:
+        record |= {"error": str(outcome.error), "by_perturb": outcome.error.by_perturb}
+    else:
+        record["status"] = "done"
     return {key: value for key, value in record.items() if key not in OF_NETWORK}
 
 

@@ -96,7 +96,7 @@ def test_all_jobs_fail_with_the_server_that_they_share(records: dict[str, dict[s
 def test_a_server_goes_on_for_the_other_job_when_a_worker_dies(records: dict[str, dict[str, Any]]) -> None:
     record = records["no-worker"]
     a, b = record["jobs"]
-    assert (a["status"], b["status"]) == ("failed", "done"), b["error"]
+    assert (a["status"], a["by_perturb"], b["status"]) == ("failed", True, "done"), b["error"]
     assert "a/h0 was killed by SIGKILL" in a["error"]
     assert b["sums"]["wrong_elements"] == 0
 
