@@ -306,18 +306,18 @@ def test_an_image_that_prints_without_end_fills_neither_disk_nor_memory(
     docker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_image.make("prints-on", with_testbed=False, instead=FLOODS)
-    monkeypatch.setattr(daemon, "TIMEOUT_S", 3)
+    monkeypatch.setattr(daemon, "TIMEOUT_S", 6)
     logs: list[int] = []
     remove = Daemon.remove
 
     def look_and_remove(self: Daemon, container: str) -> None:
         folder = Path(docker.removeprefix("unix://")).parent
         logs.extend(path.stat().st_size for path in (folder / "data/containers").rglob(f"{container}-json.log*"))
-        self.api.timeout = 60  # a container that is not removed in 3 s would print on beside all other tests
+        self.api.timeout = 60  # a container that is not removed in 6 s would print on beside all other tests
         remove(self, container)
 
     monkeypatch.setattr(Daemon, "remove", look_and_remove)
-    never = "python3 in image 'prints-on' did not end within 3 s"
+    never = "python3 in image 'prints-on' did not end within 6 s"
     with DockerLab(containers=Containers(image="prints-on")) as lab, pytest.raises(LabError, match=never):
         lab.require(build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings())
     assert logs

@@ -203,7 +203,7 @@ arms: [{topology: star(hosts=4), scheme: ring}]
 
 def test_losses_that_were_asked_for_spoil_neither_calibration_nor_bytes(run: Run) -> None:
     record, _ = run("", spec=LOSSY)
-    assert check(record, "link rate")["value"] > 0.4  # losses would leave TCP a few per cent
+    assert check(record, "link rate")["value"] > 0.2  # losses would leave TCP a few per cent
     assert check(record, "bytes on the wire")["value"] == pytest.approx(0, abs=0.01)
     assert check(record, "drops")["ok"]
     assert all(link["extra_bytes"] > 0 for link in record["links"])

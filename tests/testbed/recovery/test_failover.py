@@ -314,7 +314,7 @@ def test_who_stands_still_has_died(cluster: Callable[..., Cluster]) -> None:
     run.kill("h0", 4, signal.SIGSTOP)
     began = time.monotonic()
     course = run.run()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30  # on a busy machine
     assert dead(run, course) == ["h0"]
     assert course.deaths[0].how == "did not check in for 1 s"
     check(run, course)
