@@ -131,7 +131,11 @@ class ProcessLog:
         """Seconds within a window in which nobody looked."""
         outside = [(start_s, self.begun_s), (self.looked_s, end_s)] if self.looks else [(start_s, end_s)]
         gaps = [*self.gaps, *((from_s, to_s) for from_s, to_s in outside if to_s - from_s > GAP_S)]
-        return sum(max(0.0, min(end_s, to_s) - max(start_s, from_s)) for from_s, to_s in gaps)
+        unseen_s = 0.0
+        for from_s, to_s in sorted(gaps):  # those of several machines may overlap
+            unseen_s += max(0.0, min(end_s, to_s) - max(start_s, from_s))
+            start_s = max(start_s, to_s)
+        return unseen_s
 
 
 def children_by_inner_pid(parent: int) -> dict[int, int]:

@@ -166,6 +166,8 @@ def test_time_in_which_nobody_looked_is_known() -> None:
     assert looked.unseen_s(0, 10) == pytest.approx(7.1, abs=0.1)
     assert looked.looks_per_s == pytest.approx(31 / 6, rel=0.05)
     assert ProcessLog().unseen_s(1, 3) == 2
+    overlapping = [(3.0, 6.0), (1.0, 4.0), (2.0, 3.0)]  # those of several machines
+    assert ProcessLog(looks=9, begun_s=0, looked_s=10, gaps=overlapping).unseen_s(0, 10) == 5
 
 
 @pytest.mark.parametrize(
