@@ -45,7 +45,7 @@ quiet: 0 s
 retries: 0
 """
 
-STARTED_S = 60.0
+STARTED_S = 120.0
 """Within which a run's workers, and processes of theirs, have started and finished trials."""
 
 
