@@ -83,14 +83,22 @@ def pieces(forest: Forest, call: Call, chunk_bytes: int) -> tuple[Forest, ChunkT
 def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
     """Make the shape of a message from one of two nodes to the other; ``ends`` are sender and receiver."""
     source, target = ends
+    made, table = direct_pieces(names, ends, call, chunk_bytes)
+    other = target if node == source else source
+    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+
+
+def direct_pieces(
+    names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int
+) -> tuple[Forest, ChunkTable]:
+    """Return the tree and the chunks of such a message."""
+    source, target = ends
     up = np.full((1, len(names)), ABSENT, np.int32)
     down = up.copy()
     up[0, source] = down[0, source] = ROOT
     down[0, target] = source
     made = Forest("direct", tuple(names), ends, np.ones(1, np.int64), up, down)
-    table = _cut(made, call, chunk_bytes)
-    other = target if node == source else source
-    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+    return made, _cut(made, call, chunk_bytes)
 
 
 def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
@@ -135,4 +143,4 @@ def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
     )
 
 
-__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "pieces", "shape"]
+__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "direct_pieces", "fewer", "pieces", "shape"]

@@ -1,0 +1,76 @@
+"""Traces in simulated time: schemes that were exported take as long as when they are played directly."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import testbed
+from testbed.base.errors import TrialError
+from testbed.topologies.build import build
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
+from testbed.workloads.play.exchange import Moved
+from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.player import Planned, Player
+from testbed.workloads.play.synchronisation import synchronisation
+from testbed.workloads.play.wires import Wires
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.trace import chakra
+from testbed.workloads.trace.graph import Kind, Node, Trace, check
+from testbed.workloads.trace.simulated import Ranks
+from testbed.workloads.trace.transfers import transfers
+
+FLOATS = 2**16
+BPS = 8_000_000
+
+
+def play(trace: Trace, network: str, names: Sequence[str] = (), delay_s: float = 0.0) -> Ranks:
+    """Play sends and receives of ranks on these nodes of a network; of hosts where none are named."""
+    topology = build(network, rate_bps=BPS, delay_s=delay_s)
+    number = {node.name: place for place, node in enumerate(topology.nodes)}
+    nodes = [number[name] for name in names] or list(topology.hosts)
+
+    def moves(ranks: Sequence[int], asked: Any) -> tuple[Sequence[Moved], str]:
+        ends = (nodes[ranks[0]], nodes[ranks[1]])
+        call = Call(What.SEND, "float32", asked.nbytes // 4)
+        return [Moved(*direct_pieces(list(number), ends, call, 1 << 40), is_eager=call.nbytes <= 65_536)], "direct"
+
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    played = Ranks(trace, nodes, moves, Wires(topology, Fluid(rates), Planned()), lambda _: None)
+    played.play()
+    return played
+
+
+def trips(ranks: dict[int, list[Node]]) -> dict[int, list[Node]]:
+    """Write nodes as Chakra's files, and read them again."""
+    found = {}
+    for rank, nodes in ranks.items():
+        file = io.BytesIO()
+        chakra.write(file, rank, nodes, {})
+        file.seek(0)
+        found[rank] = chakra.read(file, f"x.{rank}.et").nodes
+    return found
+
+
+NETWORKS = ("star(hosts=8)", "bcube(n=2,k=3)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)")
+SCHEMES = ("ring", "ps", "bml", "tree", "double_binary_tree", "halving_doubling", "hierarchical", "multi_ring", "two_level")
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_exported_scheme_takes_as_long_as_the_scheme(scheme: str, network: str) -> None:
+    pytest.importorskip("google.protobuf")
+    try:
+        forest = testbed.forest(scheme, network).model
+    except testbed.Error as error:
+        pytest.skip(str(error))
+    topology = build(network, rate_bps=BPS)
+    *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, FLOATS))).told()
+    names, ranks = transfers(forest, FLOATS)
+    played = play(Trace(check(trips(ranks), {}), {}), network, names)
+    assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)
