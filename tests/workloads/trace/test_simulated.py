@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import testbed
-from testbed.base.errors import TrialError
+from testbed.base.errors import TestbedError, TrialError
 from testbed.topologies.build import build
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
@@ -67,7 +67,7 @@ def test_an_exported_scheme_takes_as_long_as_the_scheme(scheme: str, network: st
     pytest.importorskip("google.protobuf")
     try:
         forest = testbed.forest(scheme, network).model
-    except testbed.Error as error:
+    except TestbedError as error:
         pytest.skip(str(error))
     topology = build(network, rate_bps=BPS)
     *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, FLOATS))).told()
