@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from testbed.workloads.trace.graph import Groups, Kind, Node, members_of
+from testbed.base.errors import SpecError
+from testbed.base.listing import shortened
+from testbed.workloads.trace.graph import MOST_NAMED, Groups, Kind, Node, members_of
 
 Stream = tuple[bool, int]
 
@@ -105,3 +107,50 @@ class Agenda:
             self._due_s[other] = max(self._due_s[other], at_s)
             if not self._left[other]:
                 heapq.heappush(self._ready, (*self._place[other], other))
+
+
+def check_ends(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> None:
+    """Check that ranks do not wait for each other for ever, where each send ends at once.
+
+    Raises:
+        SpecError: some do; the error names them and the nodes that they wait for.
+    """
+    agendas = {rank: Agenda(nodes, ranks, groups, 0.0) for rank, nodes in ranks.items()}
+    numbers: Counter[object] = Counter()
+    asked: dict[object, dict[int, int]] = defaultdict(dict)
+    going = deque(agendas)
+
+    def issue(rank: int, node: Node) -> Iterator[tuple[int, int]]:
+        """Yield the ranks, with their nodes, that go on because a rank issues this one."""
+        members, is_sent = agendas[rank].members.get(node.id), node.kind == Kind.COMM_SEND
+        key = members or (*((rank, node.peer) if is_sent else (node.peer, rank)), node.tag)
+        place = (members is None, key, numbers[rank, members is None, key])
+        numbers[rank, members is None, key] += 1
+        asked[place][rank] = node.id
+        if is_sent:
+            yield rank, node.id
+        if len(asked[place]) == (len(members) if members else 2):
+            for other, number in asked.pop(place).items():
+                if members or other == key[1]:
+                    yield other, number
+
+    for agenda in agendas.values():
+        agenda.begin(0.0)
+    while going:
+        rank = going.popleft()
+        agenda = agendas[rank]
+        for number in list(agenda.issued()):
+            for other, ended in issue(rank, agenda.nodes[number]):
+                agendas[other].end(ended, 0.0)
+                going.append(other)
+        while agenda.due_s < math.inf:
+            agenda.computed()
+            going.append(rank)
+    late = [rank for rank, agenda in agendas.items() if not agenda.is_over]
+    if late:
+        waits = {rank: str(ranks[rank][0]) for rank in late}
+        for some in asked.values():
+            nodes = {rank: agendas[rank].nodes[number] for rank, number in some.items()}
+            waits |= {rank: str(node) for rank, node in nodes.items() if node.kind != Kind.COMM_SEND}
+        told = shortened([f"rank {rank} for {waits[rank]}" for rank in late], MOST_NAMED)
+        raise SpecError(f"ranks wait for each other for ever: {told}", fix="correct what these nodes depend on")

@@ -15,6 +15,7 @@ from testbed.base.groups import Number, Size, Whole, refuse
 from testbed.files import foreign
 from testbed.spec.workload.base import MOST_ITERATIONS, Program, Reading, Workload
 from testbed.workloads.trace import files
+from testbed.workloads.trace.agenda import check_ends
 from testbed.workloads.trace.graph import Groups, Node, Trace, check, counted_from
 
 PLAYER = "testbed.workloads.trace.player"
@@ -173,5 +174,6 @@ def _checked(
     if groups:
         told = dict(files.read_groups(folder / groups, foreign.opened, groups))
     ordered = check(ranks, told)
+    check_ends(ordered, told)
     renamed = {rank - first: counted_from(first, nodes, {})[0] for rank, nodes in ordered.items()}
     return renamed, counted_from(first, (), told)[1]

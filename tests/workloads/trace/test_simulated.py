@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import testbed
-from testbed.base.errors import TestbedError, TrialError
+from testbed.base.errors import TestbedError
 from testbed.topologies.build import build
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
@@ -21,7 +21,7 @@ from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import whole
 from testbed.workloads.trace import chakra
-from testbed.workloads.trace.graph import Kind, Node, Trace, check
+from testbed.workloads.trace.graph import Node, Trace, check
 from testbed.workloads.trace.simulated import Ranks
 from testbed.workloads.trace.transfers import transfers
 
@@ -58,7 +58,17 @@ def trips(ranks: dict[int, list[Node]]) -> dict[int, list[Node]]:
 
 
 NETWORKS = ("star(hosts=8)", "bcube(n=2,k=3)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)")
-SCHEMES = ("ring", "ps", "bml", "tree", "double_binary_tree", "halving_doubling", "hierarchical", "multi_ring", "two_level")
+SCHEMES = (
+    "ring",
+    "ps",
+    "bml",
+    "tree",
+    "double_binary_tree",
+    "halving_doubling",
+    "hierarchical",
+    "multi_ring",
+    "two_level",
+)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
