@@ -1,7 +1,7 @@
 """A collective along trees in simulated time: the engine's decisions at all nodes (:class:`.messages.Play`), on wires.
 
-A node takes what comes when it has asked for the collective itself. Large ones leave only when the sender has heard
-that the receiver has asked, as in :mod:`testbed.workloads.kinds.script.engine.carrier`.
+A node takes what comes when it has asked for the collective itself. Of a large one, only the first message to a node
+leaves before the sender has heard that this node has asked, as in :mod:`testbed.workloads.kinds.script.engine.carrier`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ from testbed.workloads.sync.messages import Message, Play
 
 
 class Moved(NamedTuple):
-    """The trees and the chunks of a collective, and whether they leave before the receiver has asked for it."""
+    """The trees and the chunks of a collective.
+
+    Attributes:
+        is_eager: whether all of it may leave before the receiver has asked for it.
+        early_bytes: the largest first message to a node that may leave then, otherwise.
+    """
 
     forest: Forest
     chunks: ChunkTable
     is_eager: bool
+    early_bytes: int = 0
 
 
 class Exchange:
@@ -36,6 +42,8 @@ class Exchange:
 
     def __init__(self, moved: Moved, wires: Wires, came: Callable[[int], None], ended: Callable[[int], None]) -> None:
         self._forest, self._is_eager, self._wires = moved.forest, moved.is_eager, wires
+        self._early_bytes = moved.early_bytes
+        self._early: set[tuple[int, int]] = set()
         self._came, self._ended = came, ended
         self._play = Play(moved.forest, moved.chunks)
         self._missing = self._play.incoming()
@@ -80,11 +88,14 @@ class Exchange:
     def _send(self, node: int) -> None:
         while (message := self._play.next_message(node)) is not None:
             self._unsent[node] += 1
-            is_heard = self._is_eager or message.dst not in self._forest.workers or (node, message.dst) in self._heard
-            if is_heard:
+            way = node, message.dst
+            if self._is_eager or message.dst not in self._forest.workers or way in self._heard:
+                self._leave(message)
+            elif way not in self._early and message.bytes <= self._early_bytes:
+                self._early.add(way)
                 self._leave(message)
             else:
-                self._parked[node, message.dst].append(message)
+                self._parked[way].append(message)
         self._look(node)
 
     def _leave(self, message: Message) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from testbed.workloads.kinds.ranks import Collected
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, Call, What
-from testbed.workloads.kinds.script.collectives.shapes import EAGER_BYTES, direct_pieces, pieces
+from testbed.workloads.kinds.script.collectives.shapes import EAGER_BYTES, EARLY_BYTES, direct_pieces, pieces
 from testbed.workloads.kinds.script.collectives.trees import of_group
 from testbed.workloads.kinds.script.ways import DIRECT
 from testbed.workloads.play.exchange import Moved
@@ -33,7 +33,8 @@ def moved(plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int
         what = What[asked.op.upper()]
         op = "sum" if what in (What.ALLREDUCE, What.REDUCE, What.REDUCE_SCATTER) else ""
         call = Call(what, "float32", asked.nbytes // FLOAT_BYTES, op, asked.root)
-    return [Moved(*pieces(forest, call, chunk_bytes), call.nbytes <= EAGER_BYTES)], "scheme" if is_own else "ring"
+    moves = Moved(*pieces(forest, call, chunk_bytes), call.nbytes <= EAGER_BYTES, EARLY_BYTES)
+    return [moves], "scheme" if is_own else "ring"
 
 
 def _ends(nodes: Sequence[int], asked: Collected) -> Iterator[tuple[int, int]]:
@@ -52,4 +53,5 @@ def _ends(nodes: Sequence[int], asked: Collected) -> Iterator[tuple[int, int]]:
 def _directly(plan: Forest, src: int, dst: int, asked: Collected, ranks: int, chunk_bytes: int) -> Moved:
     nbytes = asked.nbytes if asked.op == "send" else asked.nbytes // ranks
     call = Call(What.SEND, "float32", max(1, nbytes // FLOAT_BYTES))
-    return Moved(*direct_pieces(plan.nodes, (src, dst), call, chunk_bytes), call.nbytes <= EAGER_BYTES)
+    made, chunks = direct_pieces(plan.nodes, (src, dst), call, chunk_bytes)
+    return Moved(made, chunks, call.nbytes <= EAGER_BYTES, EARLY_BYTES)

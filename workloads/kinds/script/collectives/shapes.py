@@ -26,6 +26,9 @@ LEAST_BYTES = 2048
 """Least bytes of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
 """A call of at most this size is sent before the other side has made it."""
+EARLY_BYTES = 256 * 2**10
+"""Limit on the bytes of a chunk that may be kept, the first of a larger call to a neighbour: more than a link carries of
+a call before the neighbour's news of it comes."""
 MOST_BYTES = 2**40
 """Limit on the bytes of one call, so that no number of another process makes this one ask for more than any machine
 has."""
@@ -143,4 +146,4 @@ def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
     )
 
 
-__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "direct_pieces", "fewer", "pieces", "shape"]
+__all__ = ["EAGER_BYTES", "EARLY_BYTES", "LEAST_BYTES", "Shape", "direct", "direct_pieces", "fewer", "pieces", "shape"]
