@@ -32,7 +32,7 @@ def test_show_says_what_a_rank_does(testbed: CLI, tmp_path: Path) -> None:
     (path := tmp_path / "x.goal").write_text(SCHEDULE)
     told = testbed("trace", "show", str(path))
     assert (told.code, told.err) == (0, "")
-    assert "COMM_SEND  1      4,096" in told.out
+    assert "COMM_SEND\t1\t4,096\n" in told.out
     assert "computes 0.002 ms; its critical path has 0.002 ms" in told.out
     shown = json.loads(testbed("trace", "show", str(path), "--rank", "1", "--json").out)
     assert [one["type"] for one in shown["types"]] == ["COMM_RECV"]

@@ -25,7 +25,8 @@ from testbed.workloads.trace.graph import Node, Trace, check
 from testbed.workloads.trace.simulated import Ranks
 from testbed.workloads.trace.transfers import transfers
 
-FLOATS = 2**16
+FLOATS = 3 * 2**15
+"""So many that all chunks of a scheme have the same size: then their order does not depend on times."""
 BPS = 8_000_000
 
 

@@ -27,8 +27,8 @@ LEAST_BYTES = 2048
 EAGER_BYTES = 64 * 2**10
 """A call of at most this size is sent before the other side has made it."""
 EARLY_BYTES = 256 * 2**10
-"""Limit on the bytes of a chunk that may be kept, the first of a larger call to a neighbour: more than a link carries of
-a call before the neighbour's news of it comes."""
+"""Limit on the bytes of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it
+comes."""
 MOST_BYTES = 2**40
 """Limit on the bytes of one call, so that no number of another process makes this one ask for more than any machine
 has."""
