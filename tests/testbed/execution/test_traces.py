@@ -84,12 +84,13 @@ def test_a_sum_takes_its_bytes_over_the_rate_after_what_is_computed(bench: Bench
     assert record["metrics"]["iteration_median_s"] == pytest.approx(COMPUTE_S + gst_s, rel=0.1)
 
 
+@pytest.mark.rehearse
 @pytest.mark.lab
 @pytest.mark.parametrize(
     ("more", "told"),
     [
         ("timeout: 6 s\n", "send of 40000000 bytes to rank"),
-        ("perturb: [{kind: kill, nodes: [h1], at: 5 s}]\n", "h1"),
+        ("perturb: [{kind: kill, nodes: [h1], at: 5 s}]\n", "rank 1 on h1 was killed by SIGKILL"),
     ],
 )
 def test_ranks_that_wait_or_die_end_the_trial_soon(bench: Bench, tmp_path: Path, more: str, told: str) -> None:
@@ -102,5 +103,5 @@ def test_ranks_that_wait_or_die_end_the_trial_soon(bench: Bench, tmp_path: Path,
             chakra.write(file, rank, [sent, came], {})
     begun_s = time.monotonic()
     (outcome,) = bench.run(SPEC + more, tmp_path)
-    assert told in str(outcome.error)
+    assert (outcome.record["status"], told in outcome.record["error"]) == ("failed", True), outcome.record["error"]
     assert time.monotonic() - begun_s < 40
