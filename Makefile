@@ -48,7 +48,8 @@ lock:
 	@./setup.sh tools
 	@$(COMPILE) --output-file requirements/run.txt
 	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal --extra watch --extra plink --extra dask \
-		--extra collectives --extra lightgbm --extra docs --constraint requirements/run.txt --output-file requirements/test.txt
+		--extra collectives --extra lightgbm --extra docs --extra chakra \
+		--constraint requirements/run.txt --output-file requirements/test.txt
 	@$(COMPILE:pyproject.toml=) --group tools --output-file requirements/tools.txt
 
 # Asks a public database, over the network, for known faults of the versions in requirements/, and of PyTorch's.

@@ -137,7 +137,7 @@ print("cuda" if linux and cuda and "+cpu" not in torch["version"] else torch["ve
 
 # The packages of a lock file. What has no wheel is built with the setuptools that the first of these files names.
 locked() {
-    "$venv"/bin/pip install --quiet --no-build-isolation --require-hashes --requirement "requirements/$1.txt"
+    "$venv"/bin/pip install --quiet --no-build-isolation --require-hashes --requirement "requirements/$1.txt" "${@:2}"
 }
 
 # Testbed itself; all that it needs is there.
@@ -172,7 +172,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 say "installing Python packages"
 case $what in
     run)    locked run; install_torch --no-deps; ourselves ;;
-    test)   locked run; locked test; install_torch --no-deps; ourselves ;;
+    test)   locked run; locked test; locked decoders --no-deps; install_torch --no-deps; ourselves ;;
     tools)  locked tools ;;
     oldest) "$venv"/bin/pip install --quiet --requirement <(least_versions); install_torch; ourselves ;;
     torch)  locked run; locked test; install_torch; "$venv"/bin/pip install --quiet expecttest; ourselves ;;

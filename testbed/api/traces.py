@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from testbed.analysis.load import load as load_run
 from testbed.analysis.load import read_samples
 from testbed.base.errors import OutputError, SpecError, UsageError
@@ -19,10 +21,14 @@ from testbed.files.writing import whole_file, write_json
 from testbed.run_directory import stored
 from testbed.spec import load
 from testbed.spec.grid import BATCH
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.workloads.job import Replay
+from testbed.workloads.learning.replay import FORWARD
+from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
 from testbed.workloads.trace import chakra, files, goal, msccl
 from testbed.workloads.trace.graph import Kind, Node, critical_path, order
-from testbed.workloads.trace.measured import Iteration, collectives
+from testbed.workloads.trace.measured import Bucket, Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
 NETWORKS = {"star": "Switch"}
@@ -74,10 +80,12 @@ def export(
     overrides: Sequence[str] = (),
     points: Sequence[str] = (),
     form: str = FORMS[0],
+    *,
+    chunks: bool = False,
 ) -> dict[str, Any]:
     """Write one synchronisation of an arm in a form of :data:`FORMS`. Transfers are a file for each node that takes
     part, with the files by which ASTRA-sim takes them as its own collective; the other forms are one file. Of several
-    points it is the first of those that ``points`` leaves.
+    points it is the first of those that ``points`` leaves. With ``chunks``, each chunk is a message.
 
     Raises:
         SpecError: the experiment cannot be, or the arm's transfers are not known beforehand.
@@ -92,8 +100,11 @@ def export(
     if len({trial.id for trial in trials}) > 1 and len({trial.job.gradient_bytes for trial in trials}) > 1:
         raise UsageError(f"arm {arm} has gradients of several sizes", fix="choose one: --point NAME=VALUE")
     trial = trials[0]
-    plan, floats = trial.job.plan, trial.job.gradient.floats
-    names, ranks = transfers(plan, floats)
+    plan, gradient = trial.job.plan, trial.job.gradient
+    if chunks and form == "msccl":
+        raise UsageError("MSCCL's XML has chunks of its own", fix="leave --chunks out")
+    cut_up = (lambda forest: cut(forest, gradient.floats, gradient.buckets, trial.job.chunk_bytes)) if chunks else None
+    names, ranks = transfers(plan, gradient.floats, cut_up)
     left_out = ""
     if form == "transfers":
         written = _written(out, trial, names, ranks)
@@ -102,7 +113,7 @@ def export(
     else:
         _make(out)
         path = out / f"{trial.id}.{'xml' if form == 'msccl' else 'goal'}"
-        algorithm = msccl.algorithm(plan, floats) if form == "msccl" else b""
+        algorithm = msccl.algorithm(plan, gradient.floats) if form == "msccl" else b""
         with whole_file(path) as file:
             file.write(algorithm)
             if form == "goal":
@@ -156,10 +167,11 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     if trial_id not in trials:
         raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
     job = trials[trial_id].job
-    if not job.sums_once:
+    buckets = _buckets(job)
+    if not buckets:
         raise SpecError(
-            f"{trial_id}: its iterations are not one sum of all ranks each, and no trace is made of others",
-            fix="take a trial of a synchronous scheme, without overlap",
+            f"{trial_id}: no trace is made of what its iterations did",
+            fix="take a trial of a synchronous scheme, without overlap, or of a profile with overlap: layer",
         )
     table = read_samples(run, trial_id, needed=True, warmup=0)
     assert table is not None  # it is needed
@@ -167,10 +179,9 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
         table = table[table["iteration"] == iteration]
         if table.empty:
             raise OutputError(f"{trial_id} has no iteration {iteration}", fix="leave --iteration out: all are written")
-    columns, sum_bytes = list(Iteration._fields), round(job.gradient_bytes * job.work.scale)
-    ranks = {}
+    columns, ranks = list(Iteration._fields), {}
     for rank, rows in table.sort_values("iteration").groupby("rank"):
-        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), sum_bytes)
+        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), buckets)
     names = [job.plan.nodes[node] for node in job.plan.workers]
     return {
         "trial": trial_id,
@@ -179,6 +190,20 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
         "left_out": "",
         "point": "",
     }
+
+
+def _buckets(job: Job) -> list[Bucket]:
+    """Return the sums of an iteration, in the size that they have without ``scale``; empty if it has others besides, or
+    if it is not known when each began."""
+    if job.sums_once:
+        return [Bucket(round(job.gradient_bytes * job.work.scale))]
+    if job.known_work is None or not job.kind.sums_together or job.work.overlap != "layer":
+        return []
+    if not isinstance(job.training, Replay):
+        return []
+    due = FORWARD + (1 - FORWARD) * np.cumsum(job.training.shares)
+    sizes = [round(FLOAT_BYTES * (stop - start) * job.work.scale) for start, stop in job.gradient.buckets]
+    return [Bucket(*one) for one in zip(sizes, due.tolist(), strict=True)]
 
 
 def _written(out: Path, trial: Trial, names: Sequence[str], ranks: Mapping[int, Sequence[Node]]) -> list[str]:

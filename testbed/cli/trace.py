@@ -88,6 +88,7 @@ def export(
     form: Annotated[
         str, typer.Option("--form", metavar="FORM", help="With --arm: transfers (Chakra), goal, or msccl (XML).")
     ] = "transfers",
+    chunks: Annotated[bool, typer.Option("--chunks", help="With --arm: write each chunk as a message.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a trial that ran, or a scheme, as traces for other tools.
@@ -101,7 +102,12 @@ def export(
     from testbed.api.traces import export_measured
     from testbed.base.errors import UsageError
 
-    for option, given in (("--set", overrides), ("--point", points), ("--form", form != "transfers")):
+    for option, given in (
+        ("--set", overrides),
+        ("--point", points),
+        ("--form", form != "transfers"),
+        ("--chunks", chunks),
+    ):
         if trial is not None and given:
             raise UsageError(f"{option} is of a spec, and a trial ran as it was", fix=f"leave {option} out")
     if trial is None and iteration is not None:
@@ -109,7 +115,7 @@ def export(
     if trial is not None and arm is None:
         found = export_measured(source, trial, out, iteration)
     elif arm is not None and trial is None:
-        found = write(source, arm, out, overrides or (), points or (), form)
+        found = write(source, arm, out, overrides or (), points or (), form, chunks=chunks)
     else:
         raise UsageError("trace export writes an arm of a spec or a trial of a run", fix="give either --arm or --trial")
     if as_json:

@@ -22,6 +22,7 @@ from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
+from testbed.execution import simulated_ranks
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
@@ -46,6 +47,7 @@ from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.play.compiled import library
 from testbed.workloads.play.player import Network, Player, RateChange
 from testbed.workloads.play.queues import Queues
+from testbed.workloads.play.wires import Wires
 
 ALIKE = 1e-6
 """Share of an iteration's time by which workers' beginnings may differ in iterations that are played once: chunks of
@@ -94,27 +96,29 @@ class Simulator:
         job, readings = trial.job, Readings()
         timeline = _Timeline(trial.schedule(), trial.topology)
         done = 0
+
+        def ticks(iterations: int) -> None:
+            nonlocal done
+            done = iterations
+            tick(done, SoFar(Feed({}), readings, {}, 0))
+
         try:
-            player = Player(
-                trial.topology,
-                job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes)),
-                seed=trial.spec.seed,
-                goodput=trial.network.goodput,
-                timeline=timeline,
-                engine=self._engine,
-            )
-            play = _Play(job, player, timeline)
-            for done in play.iterations():
-                tick(done, SoFar(Feed({}), readings, {}, 0))
+            trace = job.workload.traced(trial.network.folder, job.world)
+            if trace is None:
+                lines, carried_bytes, end_s = self._synchronised(trial, timeline, ticks)
+            else:
+                network = self._engine(np.repeat([float(link.rate_bps) for link in trial.topology.links], 2))
+                wires = Wires(trial.topology, network, timeline, seed=trial.spec.seed, goodput=trial.network.goodput)
+                lines = simulated_ranks.play(job, trace, wires, files, DONE, ticks)
+                carried_bytes, end_s = network.carried_bytes(), network.now_s
         except (MemoryError, MemoryLimitError) as error:
             raise TrialError(
                 f"the lab {trial.spec.lab} gets no more memory after {done} iterations",
                 fix="make chunks larger, or take fewer workers",
             ) from error
-        end_s = play.player.now_s
         return Observed(
             trial=trial,
-            counters=[Counters(link, round(count), 0, 0) for link, count in enumerate(play.carried_bytes().tolist())],
+            counters=[Counters(link, round(count), 0, 0) for link, count in enumerate(carried_bytes.tolist())],
             cpu=CpuLog(),
             lab={"lab": trial.spec.lab},
             differs=None,
@@ -122,13 +126,31 @@ class Simulator:
             events=timeline.records(end_s),
             background=[],
             circuits=[State(trial.topology)],
-            lines=_lines(job, play.ends_s),
+            lines=lines,
             exits=[Exit(name, process.node, 0, 0.0, end_s) for name, process in trial.members.items()],
             courses={job.name: undisturbed(job)},
             began={job.name: Began(0.0, 0.0, 0.0, 0.0)},
             is_played=True,
             is_simulated=True,
         )
+
+    def _synchronised(
+        self, trial: Trial, timeline: _Timeline, ticks: Callable[[int], None]
+    ) -> tuple[dict[str, Lines], NDArray[np.float64], float]:
+        """Play a job whose workers only synchronise; return lines by process, what links carried, and the end (s)."""
+        job = trial.job
+        player = Player(
+            trial.topology,
+            job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes)),
+            seed=trial.spec.seed,
+            goodput=trial.network.goodput,
+            timeline=timeline,
+            engine=self._engine,
+        )
+        play = _Play(job, player, timeline)
+        for done in play.iterations():
+            ticks(done)
+        return _lines(job, play.ends_s), play.carried_bytes(), player.now_s
 
     def close(self) -> None:
         """Do nothing: nothing was started."""
@@ -137,7 +159,8 @@ class Simulator:
 def _require_job(job: Job) -> None:
     lab = job.network.spec.lab
     if job.workload.program:
-        raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile, or {LABS}")
+        _require_traced(job)
+        return
     if not job.kind.simulation.is_known:
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
@@ -163,6 +186,18 @@ def _require_job(job: Job) -> None:
         )
     if job.network.arm.checkpoint is not None:
         raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
+
+
+def _require_traced(job: Job) -> None:
+    """Check that a program's ranks do what is known beforehand, along a scheme of ours."""
+    lab = job.network.spec.lab
+    if job.workload.traced(job.network.folder, job.world) is None:
+        raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile or a trace, or {LABS}")
+    if job.kind.scripts is None or job.kind.scripts.library(job.plan):
+        raise SpecError(
+            f"the lab {lab} cannot play {job.scheme_text or 'an arm without a scheme'}: others move its bytes",
+            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+        )
 
 
 def _require_network(trial: Trial) -> None:

@@ -38,6 +38,9 @@ UNKNOWN_COMPUTE_S = 0.5
 PLAYED_MESSAGE_S = 3e-6
 """Seconds for each message of an iteration that the simulator plays; 0.7 us (a ring) to 5.5 us (``ps``) with 128 to
 1,024 hosts. Iterations alike are played once."""
+PLAYED_CALL_S = 5e-5
+"""Seconds for each message of a trace that the simulator plays, whose decisions are Python's: 47 us for a ring of 16 on
+a busy machine."""
 
 
 def expected_s(trial: Trial, *, plays: bool = True) -> float:
@@ -47,6 +50,10 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     if trial.spec.place.plays and job.kind.simulation.is_known:
         messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
         return messages * PLAYED_MESSAGE_S * (job.iterations if trial.network.perturbations else 1)
+    trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None
+    if trace is not None:
+        sizes = [node.bytes / trace.scale for nodes in trace.ranks.values() for node in nodes if not node.computes]
+        return PLAYED_CALL_S * trace.iterations * sum(2 * max(job.world, size / job.chunk_bytes) for size in sizes)
     processes = max(0, len(trial.processes) - FEW_PROCESSES)
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
     probes = {finding.probe for finding in trial.findings.values()} & EXPECTED_S.keys()

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCKS = {
     "run": (),
-    "test": ("dev", "mpi", "docker", "baremetal", "mininet", "plink", "collectives", "lightgbm", "docs"),
+    "test": ("dev", "mpi", "docker", "baremetal", "mininet", "plink", "collectives", "lightgbm", "docs", "chakra"),
 }
 """Which extras each lock file has."""
 
@@ -55,7 +55,7 @@ def test_lock_files_hold_what_pyproject_asks_for_with_hashes(name: str) -> None:
         assert all(wanted.specifier.contains(str(pin.specifier)[2:], prereleases=True) for pin in pins), wanted
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "tools"])
+@pytest.mark.parametrize("name", [*LOCKS, "tools", "decoders"])
 def test_lock_files_name_no_index(name: str) -> None:
     assert locked(name)
     assert "://" not in (ROOT / "requirements" / f"{name}.txt").read_text()

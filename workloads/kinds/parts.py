@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.evidence import Expected, Told
     from testbed.workloads.kinds.measures import Measures
-    from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.kinds.ranks import Account, Collected, RankRows
     from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.learning.parts import Span
+    from testbed.workloads.play.exchange import Moved
     from testbed.workloads.play.synchronisation import Synchronisation
     from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
@@ -295,6 +296,11 @@ class Scripts(Generic[P]):
     def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
         """Put together the reports of the ranks. ``warmup`` is how many iterations medians are to leave out, and
         ``shaper`` what links let pass before their rates count."""
+        raise NotImplementedError
+
+    def moved(self, plan: P, ranks: Sequence[int], asked: Collected, chunk_bytes: int) -> tuple[Sequence[Moved], str]:
+        """Return what moves in a collective of these ranks, in parts that do not wait for each other, and who moves
+        it."""
         raise NotImplementedError
 
 

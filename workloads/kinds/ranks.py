@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from testbed.workloads.sync.cost import Cost
 
@@ -74,6 +74,15 @@ class Call:
     def moves_s(self) -> float:
         """Moment from which on it moves; when it was asked for, if that is not known."""
         return self.asked_s if self.came_s is None else self.came_s
+
+
+class Collected(NamedTuple):
+    """A collective that a rank asks for; fields are those of :class:`Call`. Of a ``send``, the group is its two ends,
+    the sender first."""
+
+    op: str
+    nbytes: int
+    root: int = -1
 
 
 @dataclass(frozen=True)

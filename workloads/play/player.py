@@ -128,7 +128,7 @@ class Player:
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
         hops, links = array("i", [0]), array("i")
         for src, dst in work.pairs.tolist():
-            links.extend(_path(topology, seed, src, dst))
+            links.extend(path_of(topology, seed, src, dst))
             hops.append(len(links))
         path_from, path = np.array(hops), np.array(links)
         delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
@@ -227,7 +227,7 @@ class Player:
         )
 
 
-def _path(topology: Topology, seed: int, src: int, dst: int) -> tuple[int, ...]:
+def path_of(topology: Topology, seed: int, src: int, dst: int) -> tuple[int, ...]:
     """Draw the path of a connection."""
     paths = topology.paths(src, dst)
     if len(paths) == 1:

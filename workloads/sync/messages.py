@@ -26,6 +26,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
@@ -109,6 +110,13 @@ class Play:
                 busy.discard(node)
             else:
                 heapq.heappush(turns, (now + message.bytes, node, message))
+
+    def incoming(self) -> NDArray[np.int64]:
+        """Count the messages that come to each node in all: int64[V]."""
+        sent = len(self._chunks.klass) - len(self._chunks.barrier)
+        chunks = np.bincount(self._chunks.klass[:sent], minlength=self._forest.classes)
+        counts: NDArray[np.int64] = self._children.counts.T @ chunks + (self._forest.broadcast >= 0).T @ chunks
+        return counts
 
     def begin(self, node: int) -> None:
         """Begin the iteration at a node."""

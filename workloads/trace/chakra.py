@@ -41,8 +41,6 @@ TYPES = {
     "tensor_size": "uint64_val",
 }
 """The field of each attribute's value, by the attribute's name."""
-_NOT_PLAYED = {Collective.GATHER, Collective.SCATTER}
-"""Collectives for which a rank of a script needs a list of arrays."""
 
 _SCALARS = (
     ("double", 3, 1),
@@ -276,8 +274,6 @@ def collective_of(number: int | None, where: str) -> Collective:
         found = Collective(number)
     except ValueError:
         raise SpecError(f"{where} has comm_type {number}", fix=_one_of(Collective)) from None
-    if found in _NOT_PLAYED:
-        raise SpecError(f"{where} is a {found.name}, which is not played", fix="write it as sends and receives")
     return found
 
 

@@ -103,9 +103,45 @@ class Node(NamedTuple):
         return f"{self.kind.name} of {self.duration_us} us"
 
 
+class Trace(NamedTuple):
+    """What all ranks do.
+
+    Attributes:
+        ranks: by rank, from 0 on, its nodes in order (:func:`check`).
+        iterations: how many times it is played.
+        scale: what sizes are divided by.
+        pace: what the time of each node that computes is multiplied by.
+    """
+
+    ranks: Mapping[int, Sequence[Node]]
+    groups: Groups
+    iterations: int = 1
+    scale: float = 1.0
+    pace: float = 1.0
+
+
 def are_ranks(value: object) -> TypeGuard[list[int]]:
     """Whether a value of somebody's JSON is the ranks of a group."""
     return isinstance(value, list) and bool(value) and all(type(rank) is int and rank >= 0 for rank in value)
+
+
+PARTED = frozenset(
+    {Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.SCATTER}
+)
+"""Collectives whose arrays are parts of the same length, one for each rank."""
+FLOAT_BYTES = 4
+
+
+def floats_of(node: Node, scale: float, ranks: int) -> int:
+    """Return the length of the array that a rank gives when sizes are divided by ``scale``, in a group of so many."""
+    floats = max(1, round(node.bytes / scale / FLOAT_BYTES))
+    return -(-floats // ranks) * ranks if node.collective in PARTED else floats
+
+
+def counted_from(first: int, nodes: Sequence[Node], groups: Groups) -> tuple[list[Node], Groups]:
+    """Number ranks from 0 on that a trace numbers from ``first`` on."""
+    own = [node._replace(peer=node.peer - first) if node.peer >= 0 else node for node in nodes]
+    return own, {name: tuple(one - first for one in ranks) for name, ranks in groups.items()}
 
 
 def order(nodes: Sequence[Node], whose: str) -> list[Node]:

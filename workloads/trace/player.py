@@ -3,22 +3,22 @@
 It knows nothing of schemes. It asks ``torch.distributed`` for collectives and messages, as any script does, so a trial
 moves, counts and checks them in the same way.
 
-Nodes that compute wait, as long as they took. They follow an ideal clock: one begins when what it depends on was due to
-end, so that late wake-ups do not add up. Values are whole numbers whose sums are exact (:mod:`..learning.replay`); each
-result is checked at the beginning of the next iteration, before new values are made.
+Nodes are issued as :mod:`.agenda` says; those that compute wait, as long as they took. Values are whole numbers whose
+sums are exact (:mod:`..learning.replay`); each result is checked at the beginning of the next iteration, before new
+values are made.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
+import math
 import queue
 import sys
 import threading
 import time
 import warnings
 import zlib
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ from testbed.workloads.job import LARGEST
 from testbed.workloads.learning.replay import PERIOD
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.trace import files
-from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, members_of, order
+from testbed.workloads.trace.agenda import Agenda
+from testbed.workloads.trace.graph import PARTED, Collective, Groups, Kind, Node, counted_from, floats_of, order
 
-FLOAT_BYTES = 4
 OF_FIXED_POINT = 1e-3
 """By how much a sum may be off where switches add, as a share of the largest that it can be."""
 MOST_NAMED = 10
@@ -57,15 +57,14 @@ class Buffer:
 
     def __init__(self, node: Node, members: Sequence[int], rank: int, seed: int, floats: int) -> None:
         self._node, self._size, self._index = node, len(members), members.index(rank)
-        parted = node.collective in (*SCATTERED, Collective.ALL_TO_ALL)
-        self.floats = -(-floats // self._size) * self._size if parted else floats
+        self.floats = floats
         numbers = np.random.default_rng(seed)
         self._sequence = numbers.integers(-LARGEST, LARGEST, self.floats + PERIOD * (self._size + 1), dtype=np.int8)
         self.given = self.got = torch.zeros(self.floats)
-        if node.collective == Collective.ALL_GATHER:
+        if node.collective in (Collective.ALL_GATHER, Collective.GATHER):
             self.got = torch.zeros(self.floats * self._size)
-        elif parted:
-            self.got = torch.zeros(self._part if node.collective in SCATTERED else self.floats)
+        elif node.collective in PARTED:
+            self.got = torch.zeros(self.floats if node.collective == Collective.ALL_TO_ALL else self._part)
 
     def fill(self, iteration: int) -> None:
         """Write this rank's values of an iteration."""
@@ -107,7 +106,9 @@ class Buffer:
             return self._sum(iteration)[part]
         if kind == Collective.BROADCAST:
             return self._of(self._node.root, iteration)
-        if kind == Collective.ALL_GATHER:
+        if kind == Collective.SCATTER:
+            return self._of(self._node.root, iteration)[part]
+        if kind == Collective.ALL_GATHER or (kind == Collective.GATHER and self._index == self._node.root):
             return np.concatenate([self._of(index, iteration) for index in range(self._size)])
         if kind == Collective.ALL_TO_ALL:
             return np.concatenate([self._of(index, iteration)[part] for index in range(self._size)])
@@ -128,36 +129,23 @@ class Player:
             nodes: in order (:func:`.graph.order`).
             pace: what the time of each node that computes is multiplied by.
         """
-        self._rank, self._pace = rank, pace
-        self._nodes = {node.id: node for node in nodes}
-        self._place = {node.id: (-node.priority, number) for number, node in enumerate(nodes)}
-        self._later: dict[int, list[int]] = defaultdict(list)
-        self._waits_for = {node.id: len(set(node.before)) for node in nodes}
-        for node in nodes:
-            for number in set(node.before):
-                self._later[number].append(node.id)
-        self._members = {node.id: members_of(node, range(world), groups) for node in nodes}
+        self._rank = rank
+        self._agenda = Agenda(nodes, range(world), groups, pace)
+        self._nodes = self._agenda.nodes
         made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(groups.values())) if len(ranks) < world}
-        self._groups = {node.id: made.get(self._members[node.id]) for node in nodes}
-        self._turns: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        """By group, ids of its collectives in the order in which all ranks ask for them."""
+        self._groups = {number: made.get(members) for number, members in self._agenda.members.items()}
         counts: Counter[object] = Counter()
         self._buffers: dict[int, Buffer] = {}
         for node in nodes:
             if node.computes or node.collective == Collective.BARRIER:
-                key: object = None
-            elif node.kind == Kind.COMM_COLL:
-                key = self._members[node.id]
-            else:
-                ends = (rank, node.peer) if node.kind == Kind.COMM_SEND else (node.peer, rank)
-                key = (*ends, node.tag, "message")
-            if node.kind == Kind.COMM_COLL:
-                self._turns[self._members[node.id]].append(node.id)
-            if key is not None:
-                seed, own = zlib.crc32(repr((key, counts[key])).encode()), node.kind == Kind.COMM_COLL
-                counts[key] += 1
-                floats = max(1, round(node.bytes / scale / FLOAT_BYTES))
-                self._buffers[node.id] = Buffer(node, self._members[node.id] if own else (rank,), rank, seed, floats)
+                continue
+            members = self._agenda.members.get(node.id)
+            ends = (rank, node.peer) if node.kind == Kind.COMM_SEND else (node.peer, rank)
+            key: object = members or (*ends, node.tag, "message")
+            seed = zlib.crc32(repr((key, counts[key])).encode())
+            counts[key] += 1
+            among = members or (rank,)
+            self._buffers[node.id] = Buffer(node, among, rank, seed, floats_of(node, scale, len(among)))
 
     def prepare(self, iteration: int) -> None:
         """Make the values of an iteration."""
@@ -170,7 +158,7 @@ class Player:
             WorkerError: a result of the iteration is wrong.
         """
         for number, buffer in self._buffers.items():
-            if wrong := buffer.wrong(iteration, tolerance * len(self._members[number]) * LARGEST):
+            if wrong := buffer.wrong(iteration, tolerance * len(self._agenda.members.get(number, ())) * LARGEST):
                 raise WorkerError(
                     f"rank {self._rank}: {wrong} of {buffer.floats} elements of {self._nodes[number]} are wrong in "
                     f"iteration {iteration}",
@@ -183,61 +171,19 @@ class Player:
         Raises:
             WorkerError: a collective or a message failed.
         """
-        left = dict(self._waits_for)
-        due_s: dict[int, float] = defaultdict(lambda: begun_s)  # when all that a node waits for was done
-        free_s: dict[tuple[bool, int], float] = defaultdict(lambda: begun_s)
-        turns = {members: deque(ids) for members, ids in self._turns.items()}
-        ready = [(*self._place[number], number) for number, count in left.items() if not count]
-        heapq.heapify(ready)
-        early: set[int] = set()  # collectives that are ready, and have to wait for their group's turn
+        agenda = self._agenda
+        agenda.begin(begun_s)
         waiting: dict[int, Any] = {}  # works by node
         watched: set[int] = set()  # nodes whose end is put into ``over``
-        computing: list[tuple[float, int]] = []
-        streams: dict[tuple[bool, int], list[tuple[int, int, int]]] = defaultdict(list)
-        busy: set[tuple[bool, int]] = set()
         over: Over = queue.SimpleQueue()
-        done = 0
-
-        def compute(stream: tuple[bool, int]) -> None:
-            number = heapq.heappop(streams[stream])[-1]
-            busy.add(stream)
-            free_s[stream] = max(free_s[stream], due_s[number]) + self._pace * self._nodes[number].duration_us * 1e-6
-            heapq.heappush(computing, (free_s[stream], number))
-
-        def end(number: int, at_s: float) -> None:
-            nonlocal done
-            done += 1
-            for other in self._later[number]:
-                left[other] -= 1
-                due_s[other] = max(due_s[other], at_s)
-                if not left[other]:
-                    heapq.heappush(ready, (*self._place[other], other))
-
-        while done < len(self._nodes):
-            while ready:
-                place = heapq.heappop(ready)
-                number = place[-1]
-                node = self._nodes[number]
-                if node.computes:
-                    heapq.heappush(streams[node.stream], place)
-                elif node.kind == Kind.COMM_COLL:
-                    early.add(number)
-                    own = turns[self._members[number]]
-                    while own and own[0] in early:
-                        first = own.popleft()
-                        waiting[first] = self._issue(first)
-                else:
-                    waiting[number] = self._issue(number)
-            for stream, some in streams.items():
-                if some and stream not in busy:
-                    compute(stream)
-            wait_s = max(0.0, computing[0][0] - time.monotonic()) if computing else None
-            if computing and wait_s == 0.0:
-                at_s, number = heapq.heappop(computing)
-                busy.discard(self._nodes[number].stream)
-                end(number, at_s)
+        while not agenda.is_over:
+            for number in agenda.issued():
+                waiting[number] = self._issue(number)
+            wait_s = max(0.0, agenda.due_s - time.monotonic())
+            if wait_s == 0.0:
+                agenda.computed()
                 continue
-            if not computing and len(waiting) == 1 and not watched:  # a wait that is seen as one
+            if math.isinf(wait_s) and len(waiting) == 1 and not watched:  # a wait that is seen as one
                 ((number, work),) = waiting.items()
                 error = _error_of(work.wait)
                 at_s = time.monotonic()
@@ -246,14 +192,14 @@ class Player:
                     _watch(number, waiting[number], over)
                     watched.add(number)
                 try:
-                    number, at_s, error = over.get(timeout=wait_s)
+                    number, at_s, error = over.get(timeout=None if math.isinf(wait_s) else wait_s)
                 except queue.Empty:
                     continue
                 watched.remove(number)
             if error is not None:
                 raise self._failed(number, error, waiting)
             del waiting[number]
-            end(number, at_s)
+            agenda.end(number, at_s)
 
     def _failed(self, number: int, error: RuntimeError, waiting: Iterable[int]) -> WorkerError:
         others = [str(self._nodes[one]) for one in sorted(waiting) if one != number]
@@ -264,7 +210,7 @@ class Player:
 
     def _issue(self, number: int) -> Any:
         """Ask for a collective or a message; return its work."""
-        node, group = self._nodes[number], self._groups[number]
+        node, group = self._nodes[number], self._groups.get(number)
         if node.collective == Collective.BARRIER:
             return dist.barrier(group=group, async_op=True)
         buffer = self._buffers[number]
@@ -273,13 +219,20 @@ class Player:
             return dist.isend(given, node.peer, tag=node.tag)
         if node.kind == Kind.COMM_RECV:
             return dist.irecv(got, node.peer, tag=node.tag)
-        root = self._members[number][node.root] if node.root < len(self._members[number]) else 0
+        members = self._agenda.members[number]
+        root = members[node.root] if node.root < len(members) else 0
         ask: dict[Collective, Callable[[], Any]] = {
             Collective.ALL_REDUCE: lambda: dist.all_reduce(given, group=group, async_op=True),
             Collective.REDUCE: lambda: dist.reduce(given, root, group=group, async_op=True),
             Collective.BROADCAST: lambda: dist.broadcast(given, root, group=group, async_op=True),
             Collective.ALL_GATHER: lambda: dist.all_gather_into_tensor(got, given, group=group, async_op=True),
             **dict.fromkeys(SCATTERED, lambda: dist.reduce_scatter_tensor(got, given, group=group, async_op=True)),
+            Collective.GATHER: lambda: dist.gather(
+                given, list(got.chunk(len(members))) if root == self._rank else None, root, group=group, async_op=True
+            ),
+            Collective.SCATTER: lambda: dist.scatter(
+                got, list(given.chunk(len(members))) if root == self._rank else None, root, group=group, async_op=True
+            ),
             Collective.ALL_TO_ALL: lambda: dist.all_to_all_single(got, given, group=group, async_op=True),
         }
         assert node.collective is not None
@@ -340,10 +293,9 @@ def main() -> None:
     read, groups = files.read(Path(files.of_rank(asked.file, own_rank)), _open, rank=own_rank)
     if asked.groups:
         groups = files.read_groups(Path(asked.groups), _open)
-    own = [node._replace(peer=node.peer - asked.first) if node.peer >= 0 else node for node in read.nodes]
+    own, groups = counted_from(asked.first, read.nodes, groups)
     nodes = order(own, f"rank {rank}")
-    shifted = {name: tuple(one - asked.first for one in ranks) for name, ranks in groups.items()}
-    player, tolerance = Player(rank, nodes, shifted, world, asked.scale, asked.pace), _tolerance()
+    player, tolerance = Player(rank, nodes, groups, world, asked.scale, asked.pace), _tolerance()
     player.prepare(0)
     dist.barrier()
     for iteration in range(asked.iterations):

@@ -7,12 +7,13 @@ before it on the same connection.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import cast
 
 from testbed.base.errors import SchemeError
 from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
-from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.chunks import ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, Forest
 from testbed.workloads.sync.messages import messages
 from testbed.workloads.trace.graph import Kind, Node
@@ -21,9 +22,11 @@ MOST_MESSAGES = 1_000_000
 """The most messages of a trace that is made: their nodes take 2 GB."""
 
 
-def transfers(plan: Plan, floats: int) -> tuple[list[str], dict[int, list[Node]]]:
+def transfers(
+    plan: Plan, floats: int, chunks: Callable[[Forest], ChunkTable] | None = None
+) -> tuple[list[str], dict[int, list[Node]]]:
     """Return the names of the nodes that take part, by rank, workers first; and by rank, what each does. Chunks of a
-    class are one.
+    class are one, unless ``chunks`` cuts them.
 
     Raises:
         SchemeError: what moves is not known before it runs.
@@ -44,7 +47,8 @@ def transfers(plan: Plan, floats: int) -> tuple[list[str], dict[int, list[Node]]
     sent: dict[tuple[int, int], int] = {}
     received: dict[int, int] = {}  # by the number of a message, the node of its receiver that adds it or has it
     tags: dict[tuple[int, str], int] = defaultdict(lambda: len(tags))
-    for number, one in enumerate(messages(plan, whole(plan, floats))):
+    table = chunks(plan) if chunks else whole(plan, floats)
+    for number, one in enumerate(messages(plan, table)):
         if number == MOST_MESSAGES:
             raise SchemeError(f"{plan.scheme} has more than {MOST_MESSAGES:,} messages", fix="take fewer hosts")
         src, dst = ranks[one.src], ranks[one.dst]

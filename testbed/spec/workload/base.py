@@ -17,6 +17,7 @@ from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.parallel.models import NAMES, operators_of
 from testbed.workloads.parallel.operators import Model, cut, scaled
+from testbed.workloads.trace.graph import Trace
 
 LARGEST_BATCH = 2**16
 """The largest batch. No published experiment gives one worker more samples at once, and images of that many fit into
@@ -101,6 +102,10 @@ class Workload(Group):
         Raises:
             SpecError: they cannot.
         """
+
+    def traced(self, folder: Path, world: int) -> Trace | None:  # noqa: ARG002
+        """Return what so many ranks of its program do; None where that is known only when they do it."""
+        return None
 
 
 class Synchronised(Workload):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -14,7 +15,8 @@ from testbed.base.groups import Number, Size, Whole, refuse
 from testbed.files import foreign
 from testbed.spec.workload.base import MOST_ITERATIONS, Program, Reading, Workload
 from testbed.workloads.trace import files
-from testbed.workloads.trace.graph import Node, check
+from testbed.workloads.trace.agenda import check_ends
+from testbed.workloads.trace.graph import Groups, Node, Trace, check, counted_from
 
 PLAYER = "testbed.workloads.trace.player"
 _FACTOR = re.compile(r"(\d+(?:\.\d+)?)\s*x")
@@ -129,7 +131,16 @@ class ExecutionTrace(Workload):
                 f"there is {other}, and hosts are {world}",
                 fix=f"take as many hosts as the trace has ranks, or write ranks: 0..{world - 1}",
             )
-        _checked(folder, self.file, self.groups, self.first, world)
+        self.traced(folder, world)
+
+    def traced(self, folder: Path, world: int) -> Trace:
+        """
+        Raises:
+            SpecError: files are no trace that so many ranks can play.
+            MissingToolError: protobuf is not installed.
+        """
+        ranks, groups = _checked(folder, self.file, self.groups, self.first, world)
+        return Trace(ranks, groups, self.iterations, self.scale, self.compute)
 
     @model_validator(mode="after")
     def _some_measured(self) -> Self:
@@ -144,8 +155,11 @@ class ExecutionTrace(Workload):
 
 
 @lru_cache(16)
-def _checked(folder: Path, pattern: str, groups: str | None, first: int, world: int) -> None:
-    """Read the files of so many ranks, once for all arms, and check them.
+def _checked(
+    folder: Path, pattern: str, groups: str | None, first: int, world: int
+) -> tuple[Mapping[int, list[Node]], Groups]:
+    """Read the files of so many ranks, once for all arms, and check them; return their nodes in order, and the groups,
+    with ranks that are numbered from 0 on.
 
     Raises:
         SpecError: they are no trace that so many ranks can play.
@@ -159,4 +173,7 @@ def _checked(folder: Path, pattern: str, groups: str | None, first: int, world: 
         ranks[rank], told = read.nodes, {**told, **own}
     if groups:
         told = dict(files.read_groups(folder / groups, foreign.opened, groups))
-    check(ranks, told)
+    ordered = check(ranks, told)
+    check_ends(ordered, told)
+    renamed = {rank - first: counted_from(first, nodes, {})[0] for rank, nodes in ordered.items()}
+    return renamed, counted_from(first, (), told)[1]

@@ -57,3 +57,17 @@ def test_a_rank_is_chosen_among_those_of_one_file(tmp_path: Path) -> None:
     assert [show(path, rank=rank)["computes_us"] for rank in (None, 0, 1)] == [0, 0, 2]
     with pytest.raises(UsageError, match=r"x\.et is of one rank"):
         show(tmp_path / "x.et", rank=1)
+
+
+def test_chunks_are_messages_of_their_own(tmp_path: Path) -> None:
+    (spec := tmp_path / "spec.yaml").write_text(SPEC)
+    points = ["rate=100 Mbit/s", "batch=4"]
+    told = export(spec, "ring", tmp_path / "out", ["workload.chunk=8 KiB"], points, chunks=True)
+    merged = export(spec, "ring", tmp_path / "merged", ["workload.chunk=8 KiB"], points)
+    assert (told["ranks"], merged["sends"]) == (3, 12)
+    assert told["sends"] % 12 == 0
+    assert told["sends"] > 12 * 8
+    sizes = [sum(one["bytes"] for one in show(Path(some["files"][0]))["types"]) for some in (told, merged)]
+    assert sizes[0] == sizes[1]
+    with pytest.raises(UsageError, match="MSCCL's XML has chunks of its own"):
+        export(spec, "ring", tmp_path / "xml", points=points, form="msccl", chunks=True)

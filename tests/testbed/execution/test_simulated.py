@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.play.player import Player
+from testbed.workloads.trace import chakra
+from testbed.workloads.trace.graph import Collective, Kind, Node
 
 from ..bench import fits_schema
 
@@ -281,3 +284,92 @@ def test_a_number_has_the_worst_error_that_is_known_of_its_scheme(
 def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         Simulator(LIMITS).require(trial_of(*changes))
+
+
+TRACE = """
+name: traced
+lab: simulator
+links: {rate: 100 Mbit/s}
+workload: {kind: trace, file: x.%d.et, iterations: 3, scale: 10}
+arms: [{topology: star(hosts=4), scheme: ring}]
+"""
+
+
+def traced(folder: Path, ranks: Sequence[Sequence[Node]], *changes: str) -> Outcome:
+    """Play a trace; its bytes on each link are judged."""
+    for rank, nodes in enumerate(ranks):
+        with (folder / f"x.{rank}.et").open("wb") as file:
+            chakra.write(file, rank, nodes, {})
+    (trial,) = trials(read(TRACE, "spec.yaml", folder, changes))
+    simulator = Simulator(LIMITS)
+    simulator.require(trial)
+    with Referee() as referee:
+        outcome = execute(trial, simulator, referee, folder, "reno", lambda *_: None)
+    fits_schema(outcome)
+    assert outcome.record["status"] == "done", outcome.record["error"]
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+    return outcome
+
+
+def summed(size: int, **more: Any) -> Node:
+    return Node(2, "", Kind.COMM_COLL, (1,), bytes=size, collective=Collective.ALL_REDUCE, **more)
+
+
+def test_a_trace_computes_and_sums_in_the_time_of_its_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    nodes = [Node(1, "", Kind.COMP, duration_us=300_000), summed(12_500_000)]
+    record = traced(tmp_path, [nodes] * 2, "arms=[{topology: star(hosts=2), scheme: ring}]").record
+    assert record["metrics"]["gst_median_s"] == pytest.approx(1.0456, rel=1e-3)
+    assert record["logged"]["iteration_s"] == [[pytest.approx(1.3456, rel=1e-3)] * 3] * 2
+    assert record["fidelity"]["numbers"]["gst"]["error"] is None
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        "{topology: star(hosts=4), scheme: ring}",
+        "{topology: star(hosts=4), scheme: ps}",
+        '{topology: "bcube(n=2,k=2)", scheme: bml}',
+        '{topology: "star(hosts=4,ina=all)", scheme: switchml}',
+        "{topology: star(hosts=4), scheme: halving_doubling}",
+    ],
+)
+def test_every_collective_and_message_of_a_trace_moves_its_bytes(tmp_path: Path, arm: str) -> None:
+    pytest.importorskip("google.protobuf")
+    kinds = [kind for kind in Collective if kind != Collective.REDUCE_SCATTER_BLOCK]
+    ranks = []
+    for rank in range(4):
+        some = [
+            Node(number, "", Kind.COMM_COLL, bytes=400_000, collective=kind, root=2, group=group)
+            for number, (kind, group) in enumerate(product(kinds, ("", str(rank // 2))))
+        ]
+        sent = Node(50, "", Kind.COMM_SEND, bytes=400_000, peer=(rank + 1) % 4, tag=7)
+        came = Node(51, "", Kind.COMM_RECV, bytes=400_000, peer=(rank - 1) % 4, tag=7)
+        ranks.append([*some, sent, came])
+    (tmp_path / "groups.json").write_text('{"0": [0, 1], "1": [2, 3]}')
+    outcome = traced(tmp_path, ranks, f"arms=[{arm}]", "workload.groups=groups.json")
+    counts = {(row["op"], row["ranks"]): row["count"] for row in outcome.record["collectives"]}
+    assert len(counts) == 2 * len(kinds) + 2
+    (bytes_check,) = (one for one in outcome.record["fidelity"]["checks"] if one["name"] == "bytes on the wire")
+    assert bytes_check["value"] < 1e-4  # block exponents are not counted beforehand
+
+
+def test_ranks_that_send_before_they_receive_are_named_with_what_they_wait_for(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    sent = Node(1, "", Kind.COMM_SEND, bytes=40_000_000, tag=7)
+    came = Node(2, "", Kind.COMM_RECV, (1,), bytes=40_000_000, tag=7)
+    ranks = [[sent._replace(peer=1 - rank), came._replace(peer=1 - rank)] for rank in range(2)]
+    told = r"nothing moves after .*: rank 0 waits for node 1 \(send of 40000000 bytes to rank 1, tag 7\); rank 1 waits"
+    with pytest.raises(AssertionError, match=told):
+        traced(tmp_path, ranks, "arms=[{topology: star(hosts=2), scheme: ring}]")
+
+
+def test_a_trace_takes_no_gloo_and_meets_its_links(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    nodes = [Node(1, "", Kind.COMP, duration_us=1000), summed(12_500_000)]
+    with pytest.raises(SpecError, match="the lab simulator cannot play gloo: others move its bytes"):
+        traced(tmp_path, [nodes] * 2, "arms=[{topology: star(hosts=2), scheme: gloo}]")
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}]"
+    down = "perturb=[{kind: down, links: [h0-s0], at: 500 ms, until: 1500 ms}]"
+    took_s = [traced(tmp_path, [nodes] * 2, arms, *more).record["metrics"]["jct_s"] for more in ((), (down,))]
+    assert took_s[1] - took_s[0] == pytest.approx(1.0)

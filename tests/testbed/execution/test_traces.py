@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,26 @@ def test_a_sum_takes_its_bytes_over_the_rate_after_what_is_computed(bench: Bench
     gst_s = record["metrics"]["gst_median_s"]
     assert gst_s == pytest.approx(8 * BYTES / 10 / (1e8 / 10) * 1.04, rel=0.1)
     assert record["metrics"]["iteration_median_s"] == pytest.approx(COMPUTE_S + gst_s, rel=0.1)
+
+
+@pytest.mark.rehearse
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("timeout: 6 s\n", "send of 40000000 bytes to rank"),
+        ("perturb: [{kind: kill, nodes: [h1], at: 5 s}]\n", "rank 1 on h1 was killed by SIGKILL"),
+    ],
+)
+def test_ranks_that_wait_or_die_end_the_trial_soon(bench: Bench, tmp_path: Path, more: str, told: str) -> None:
+    """Each rank receives when its own send is done, and a send of that size waits for the receive."""
+    pytest.importorskip("google.protobuf")
+    for rank in range(2):
+        sent = Node(1, "", Kind.COMM_SEND, bytes=40_000_000, peer=1 - rank, tag=7)
+        came = Node(2, "", Kind.COMM_RECV, (1,), bytes=40_000_000, peer=1 - rank, tag=7)
+        with (tmp_path / f"x.{rank}.et").open("wb") as file:
+            chakra.write(file, rank, [sent, came], {})
+    begun_s = time.monotonic()
+    (outcome,) = bench.run(SPEC + more, tmp_path)
+    assert (outcome.record["status"], told in outcome.record["error"]) == ("failed", True), outcome.record["error"]
+    assert time.monotonic() - begun_s < 40

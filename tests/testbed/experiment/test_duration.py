@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from testbed.experiment.duration import (
     OVERHEAD_S,
     PER_LINK_S,
     PER_PROCESS_S,
+    PLAYED_CALL_S,
     START_S,
     TRAINED_S,
     UNKNOWN_COMPUTE_S,
@@ -50,6 +52,16 @@ def test_hosts_that_probe_each_other_take_time(probe: str, least_s: float, sourc
         for groups in (f"groups=probed,probe={probe}", "groups=random")
     )
     assert least_s < expected_s(probed) - expected_s(random) < 30
+
+
+def test_a_simulated_trace_takes_time_for_each_of_its_messages(tmp_path: Path) -> None:
+    (tmp_path / "x.goal").write_text("num_ranks 2\nrank 0 {\nsend 4096b to 1\n}\nrank 1 {\nrecv 4096b from 0\n}\n")
+    text = (
+        "{name: x, lab: simulator, links: {rate: 1 Gbit/s}, arms: [{topology: star(hosts=2), scheme: ring}],"
+        " workload: {kind: trace, file: x.goal, iterations: 5}}"
+    )
+    (trial,) = trials(read(text, "spec.yaml", tmp_path))
+    assert expected_s(trial) == pytest.approx(5 * 2 * 2 * 2 * PLAYED_CALL_S)
 
 
 def test_a_simulated_trial_takes_no_longer_over_slow_links(source: Source) -> None:

@@ -20,6 +20,8 @@ EVERY = [
     Collective.ALL_REDUCE,
     Collective.REDUCE,
     Collective.ALL_GATHER,
+    Collective.GATHER,
+    Collective.SCATTER,
     Collective.BROADCAST,
     Collective.ALL_TO_ALL,
     Collective.REDUCE_SCATTER,

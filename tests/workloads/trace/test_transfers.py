@@ -8,10 +8,10 @@ import pytest
 
 import testbed
 from testbed.base.errors import SchemeError
-from testbed.workloads.sync.chunks import whole
+from testbed.workloads.sync.chunks import cut, whole
 from testbed.workloads.sync.messages import messages
 from testbed.workloads.trace.graph import Kind, Node, check, order
-from testbed.workloads.trace.measured import Iteration, collectives
+from testbed.workloads.trace.measured import Bucket, Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
 
@@ -65,7 +65,21 @@ def test_an_asynchronous_scheme_has_none() -> None:
 
 def test_an_iteration_is_what_was_computed_a_sum_and_a_step() -> None:
     moments = [Iteration(10.0, 10.3, 11.3, 11.35), Iteration(11.35, 11.75, 12.75, 12.75)]
-    nodes = collectives(moments, 4096)
+    nodes = collectives(moments, [Bucket(4096)])
     assert [node.duration_us for node in nodes] == [300_000, 0, 50_000, 400_000, 0, 0]
     assert [node.bytes for node in nodes] == [0, 4096, 0, 0, 4096, 0]
     assert [node.after for node in nodes] == [(), (0,), (1,), (2,), (3,), (4,)]
+
+
+def test_with_overlap_each_bucket_is_summed_when_it_is_complete() -> None:
+    nodes = collectives([Iteration(0.0, 0.3, 1.0, 1.1)] * 2, [Bucket(4096, 2 / 3), Bucket(64, 1.0)])
+    assert [node.duration_us for node in nodes[:5]] == [200_000, 0, 100_000, 0, 100_000]
+    assert [node.bytes for node in nodes[:5]] == [0, 4096, 0, 64, 0]
+    assert [node.after for node in nodes[:6]] == [(), (0,), (0,), (2,), (1, 3), (4,)]
+
+
+def test_chunks_are_messages_of_their_own() -> None:
+    forest = testbed.forest("ring", "star(hosts=4)").model
+    _, ranks = transfers(forest, 2**16, lambda one: cut(one, 2**16, [(0, 2**16)], 2**15))
+    assert [node.bytes for node in _of(ranks, Kind.COMM_SEND)] == [2**15] * 48
+    check(ranks, {})

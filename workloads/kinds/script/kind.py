@@ -21,8 +21,9 @@ from testbed.workloads.sync.messages import Message, messages
 if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
-    from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.kinds.ranks import Account, Collected, RankRows
     from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.play.exchange import Moved
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -50,6 +51,13 @@ class Ranks(Scripts[Forest]):
         from testbed.workloads.kinds.script.account import account
 
         return account(plan, topology, ranks, warmup, shaper)
+
+    def moved(
+        self, plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int
+    ) -> tuple[Sequence[Moved], str]:
+        from testbed.workloads.kinds.script.moved import moved
+
+        return moved(plan, ranks, asked, chunk_bytes)
 
 
 class ScriptChecks(OwnChecks[Forest]):

@@ -26,6 +26,9 @@ LEAST_BYTES = 2048
 """Least bytes of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
 """A call of at most this size is sent before the other side has made it."""
+EARLY_BYTES = 256 * 2**10
+"""Limit on the bytes of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it
+comes."""
 MOST_BYTES = 2**40
 """Limit on the bytes of one call, so that no number of another process makes this one ask for more than any machine
 has."""
@@ -83,14 +86,22 @@ def pieces(forest: Forest, call: Call, chunk_bytes: int) -> tuple[Forest, ChunkT
 def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
     """Make the shape of a message from one of two nodes to the other; ``ends`` are sender and receiver."""
     source, target = ends
+    made, table = direct_pieces(names, ends, call, chunk_bytes)
+    other = target if node == source else source
+    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+
+
+def direct_pieces(
+    names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int
+) -> tuple[Forest, ChunkTable]:
+    """Return the tree and the chunks of such a message."""
+    source, target = ends
     up = np.full((1, len(names)), ABSENT, np.int32)
     down = up.copy()
     up[0, source] = down[0, source] = ROOT
     down[0, target] = source
     made = Forest("direct", tuple(names), ends, np.ones(1, np.int64), up, down)
-    table = _cut(made, call, chunk_bytes)
-    other = target if node == source else source
-    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+    return made, _cut(made, call, chunk_bytes)
 
 
 def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
@@ -135,4 +146,4 @@ def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
     )
 
 
-__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "pieces", "shape"]
+__all__ = ["EAGER_BYTES", "EARLY_BYTES", "LEAST_BYTES", "Shape", "direct", "direct_pieces", "fewer", "pieces", "shape"]

@@ -35,6 +35,7 @@ import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from testbed.workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
+from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES
 from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from testbed.workloads.kinds.script.engine.numbers import Numbers
 from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
@@ -48,9 +49,6 @@ UNSENT_BYTES = 256 * 2**10
 wake up for less, and little enough that the news of a call does not wait long behind a large one."""
 MOST_EARLY = 16
 """Limit on the calls of which something was sent to a neighbour that has not made them yet."""
-EARLY_BYTES = 256 * 2**10
-"""Limit on the bytes of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it
-comes."""
 _MOST_KEPT = 4 * MOST_EARLY
 """Limit on the calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
 _CONTROL = 1 << 30

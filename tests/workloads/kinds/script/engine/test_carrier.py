@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from testbed.workloads.kinds.script.collectives.calls import Call, What
-from testbed.workloads.kinds.script.collectives.shapes import direct
-from testbed.workloads.kinds.script.engine.carrier import _BEGIN, _CONTROL, EARLY_BYTES, Carrier
+from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES, direct
+from testbed.workloads.kinds.script.engine.carrier import _BEGIN, _CONTROL, Carrier
 from testbed.workloads.kinds.script.engine.operation import SUM, Ending, Operation
 from tests.patience import PATIENCE_S, until
 

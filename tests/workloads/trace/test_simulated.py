@@ -1,0 +1,87 @@
+"""Traces in simulated time: schemes that were exported take as long as when they are played directly."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import testbed
+from testbed.topologies.build import build
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
+from testbed.workloads.play.exchange import Moved
+from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.player import Planned, Player
+from testbed.workloads.play.synchronisation import synchronisation
+from testbed.workloads.play.wires import Wires
+from testbed.workloads.sync.chunks import whole
+from testbed.workloads.trace import chakra
+from testbed.workloads.trace.graph import Node, Trace, check
+from testbed.workloads.trace.simulated import Ranks
+from testbed.workloads.trace.transfers import transfers
+
+FLOATS = 3 * 2**15
+"""So many that all chunks of a scheme have the same size: then their order does not depend on times."""
+BPS = 8_000_000
+
+
+def play(trace: Trace, network: str, names: Sequence[str] = (), delay_s: float = 0.0) -> Ranks:
+    """Play sends and receives of ranks on these nodes of a network; of hosts where none are named."""
+    topology = build(network, rate_bps=BPS, delay_s=delay_s)
+    number = {node.name: place for place, node in enumerate(topology.nodes)}
+    nodes = [number[name] for name in names] or list(topology.hosts)
+
+    def moves(ranks: Sequence[int], asked: Any) -> tuple[Sequence[Moved], str]:
+        ends = (nodes[ranks[0]], nodes[ranks[1]])
+        call = Call(What.SEND, "float32", asked.nbytes // 4)
+        return [Moved(*direct_pieces(list(number), ends, call, 1 << 40), is_eager=call.nbytes <= 65_536)], "direct"
+
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    played = Ranks(trace, nodes, moves, Wires(topology, Fluid(rates), Planned()), lambda _: None)
+    played.play()
+    return played
+
+
+def trips(ranks: dict[int, list[Node]]) -> dict[int, list[Node]]:
+    """Write nodes as Chakra's files, and read them again."""
+    found = {}
+    for rank, nodes in ranks.items():
+        file = io.BytesIO()
+        chakra.write(file, rank, nodes, {})
+        file.seek(0)
+        found[rank] = chakra.read(file, f"x.{rank}.et").nodes
+    return found
+
+
+EVERYWHERE = (
+    "ring",
+    "ps",
+    "double_binary_tree",
+    "halving_doubling",
+    "two_level",
+    "h_ar",
+    "rina",
+    "multi_ring(strides=[1,3])",
+)
+SCHEMES = {
+    "star(hosts=8)": (*EVERYWHERE, "tree"),
+    "bcube(n=2,k=3)": (*EVERYWHERE, "bml"),
+    "fat_tree(k=4)": (*EVERYWHERE, "hierarchical"),
+}
+
+
+@pytest.mark.parametrize(
+    ("network", "scheme"), [(network, scheme) for network, schemes in SCHEMES.items() for scheme in schemes]
+)
+def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: str) -> None:
+    pytest.importorskip("google.protobuf")
+    forest = testbed.forest(scheme, network).model
+    topology = build(network, rate_bps=BPS)
+    *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, FLOATS))).told()
+    names, ranks = transfers(forest, FLOATS)
+    played = play(Trace(check(trips(ranks), {}), {}), network, names)
+    assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)

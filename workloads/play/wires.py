@@ -1,0 +1,107 @@
+"""Connections in simulated time that tell when a message has left and when it has come, and calls at moments.
+
+:mod:`.player` plays synchronisations whose decisions are tables. This is for work whose decisions are Python's, message
+by message; it takes some microseconds for each.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+import numpy as np
+
+from testbed.topologies.model import Topology
+from testbed.workloads.play.player import Network, Timeline, path_of
+
+Call = Callable[[], None]
+
+
+class Wires:
+    """A network, with a connection for each pair of nodes between which something is sent.
+
+    Args:
+        seed: draws the path of each connection, as for :class:`.player.Player`.
+        goodput: share of a link's rate that messages get; the rest is headers.
+    """
+
+    def __init__(
+        self, topology: Topology, network: Network, timeline: Timeline, *, seed: int = 0, goodput: float = 1.0
+    ) -> None:
+        self._topology, self._network, self._timeline = topology, network, timeline
+        self._seed, self._goodput = seed, goodput
+        self._connections: dict[tuple[int, int], tuple[int, float]] = {}
+        self._sent: list[deque[tuple[Call, Call]]] = []
+        self._delay_s: list[float] = []
+        self._soon: deque[Call] = deque()
+        self._later: list[tuple[float, int, Call]] = []
+        self._order = count()
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+        return self._network.now_s
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was sent has left."""
+        return self._network.is_idle
+
+    def delay_s(self, src: int, dst: int) -> float:
+        """Return the delay of the links between two nodes."""
+        return self._connection(src, dst)[1]
+
+    def send(self, src: int, dst: int, count_bytes: float, left: Call, came: Call) -> None:
+        """Send a message after those of the same connection; call ``left`` when it has left, and ``came`` when its
+        receiver has it."""
+        number, _ = self._connection(src, dst)
+        self._sent[number].append((left, came))
+        self._network.send(number, count_bytes / self._goodput)
+
+    def soon(self, call: Call) -> None:
+        """Call at this moment, after what was to be called before."""
+        self._soon.append(call)
+
+    def at(self, moment_s: float, call: Call) -> None:
+        """Call at a moment."""
+        heapq.heappush(self._later, (moment_s, next(self._order), call))
+
+    def run(self) -> None:
+        """Go on until nothing moves and nothing is to be called."""
+        network = self._network
+        while True:
+            while self._soon:
+                self._soon.popleft()()
+            if self._later and self._later[0][0] <= network.now_s:
+                self._soon.append(heapq.heappop(self._later)[-1])
+                continue
+            if network.is_idle and not self._later:
+                return
+            later_s, changes_s = self._later[0][0] if self._later else math.inf, self._timeline.next_s()
+            ended = network.advance(min(later_s, changes_s))
+            for number in ended:
+                left, came = self._sent[number].popleft()
+                self._soon.append(left)
+                if self._delay_s[number] > 0:
+                    self.at(network.now_s + self._delay_s[number], came)
+                else:
+                    self._soon.append(came)
+            if not ended and changes_s <= network.now_s:
+                for change in self._timeline.take():
+                    network.set_rate(change.link, change.rate_bps)
+            elif not ended and math.isinf(later_s):
+                return
+
+    def _connection(self, src: int, dst: int) -> tuple[int, float]:
+        """Return the number of the connection between two nodes, and its delay."""
+        known = self._connections.get((src, dst))
+        if known is None:
+            path = path_of(self._topology, self._seed, src, dst)
+            delay_s = float(np.sum([self._topology.links[link // 2].delay_s for link in path]))
+            known = self._connections[src, dst] = self._network.connect(path), delay_s
+            self._sent.append(deque())
+            self._delay_s.append(delay_s)
+        return known
