@@ -412,6 +412,15 @@ class Simulation(Generic[P]):
         chunks."""
         raise NotImplementedError
 
+    def iteration(self, waited_s: tuple[float, ...]) -> Mapping[str, Any]:
+        """Return what a worker with steps says of an iteration besides times: by phase (:mod:`.play.steps`), it had no
+        step to take for so long (s)."""
+        return {}
+
+    def done(self, sent_bytes: Mapping[int, int]) -> Mapping[str, Any]:
+        """Return what a process says in its last line besides what all say: it sent so many bytes to other nodes."""
+        return {}
+
 
 PARTS: dict[str, type[Any]] = {
     "own_samples": OwnSamples,
