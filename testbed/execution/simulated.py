@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -317,7 +317,7 @@ class _Play:
                 if len(played.ends_s) == 1 and changes == self._timeline.happened:
                     alike.append(played)
             self.ends_s += [now_s + ends_s for ends_s in played.ends_s]
-            self.notes += [notes + [now_s, 0, 0, 0] for notes in played.notes]
+            self.notes += [notes + np.array([now_s, 0, 0, 0]) for notes in played.notes]
             self._timeline.completed(len(self.ends_s), self.player.now_s)
             start_s = played.ends_s[-1] - played.ends_s[-1].max()
             yield len(self.ends_s)
@@ -334,7 +334,7 @@ class _Play:
         return is_last or float((ends_s + self._soonest_s(done + 1)).min()) >= last_s
 
     def _soonest_s(self, iteration: int) -> NDArray[np.float64]:
-        """When each worker can have a bucket, or the end of a step, after it has begun an iteration: float64[workers]."""
+        """When each worker can have a bucket, or end a step, after it has begun an iteration: float64[workers]."""
         times_s = self._ready_s[iteration]
         soonest_s: NDArray[np.float64]
         soonest_s = self.work.steps.soonest_s(times_s) if len(self.work.steps) else times_s.min(axis=1)
@@ -350,7 +350,7 @@ class _Play:
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
         by_worker = [ends_s[node] for node in job.plan.workers]
-        notes = self.player.notes[: len(by_worker[0])] - [begun_s, 0, 0, 0]
+        notes = self.player.notes[: len(by_worker[0])] - np.array([begun_s, 0, 0, 0])
         carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         return _Played(start_s, np.array(by_worker).T, carried, sent, notes)
 

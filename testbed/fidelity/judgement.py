@@ -114,7 +114,8 @@ def _of_model(seen: Seen) -> dict[str, Any]:
     model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
+    if seen.job.kind.model_parallel is None:  # the trials that it is known from have no strategy
+        judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
     for number in judged["numbers"].values():
         number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]
     return judged | {"verdict": joint_verdict(number["verdict"] for number in judged["numbers"].values())}

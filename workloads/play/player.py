@@ -106,8 +106,8 @@ class Planned:
 class Player:
     """Simulated time of a topology, in which synchronisations are played one after the other.
 
-    Two nodes have a connection over each of several circuits, as :class:`testbed.workloads.sync.bundle.Bundle` has them:
-    a chunk takes the one that has got the fewest bytes, and a message of steps has a part for each.
+    Two nodes have a connection over each of several circuits, as :class:`testbed.workloads.sync.bundle.Bundle` has
+    them: a chunk takes the one that has got the fewest bytes, and a message of steps has a part for each.
 
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
     rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network from the rates of its

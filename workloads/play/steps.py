@@ -53,9 +53,7 @@ class Steps:
         """int64[M, 2], the ranks between which each message goes."""
         return np.stack([self.rank[self.giver], self.rank[self.taker]], axis=1).astype(np.int64)
 
-    def times_s(
-        self, pace_s: float, factor: NDArray[np.float64], extra_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def times_s(self, pace_s: float, factor: NDArray[np.float64], extra_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how long (s) steps take, float64[iterations, S + workers]: each step, and then how much longer the
         first that each worker takes; ``factor`` and ``extra_s`` are float64[workers, iterations]."""
         return np.hstack([factor.T[:, self.rank] * self.share * pace_s, extra_s.T])
