@@ -139,10 +139,11 @@ def _require_job(job: Job) -> None:
     lab = job.network.spec.lab
     if job.workload.program:
         raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile, or {LABS}")
-    if not job.kind.simulation.is_known:
+    simulation = job.kind.simulation
+    if not simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or gloo, or {LABS}",
         )
     if job.work.is_trained:
         raise SpecError(
@@ -153,10 +154,13 @@ def _require_job(job: Job) -> None:
             f"compute: real in the lab {lab}: nothing is computed here",
             fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
         )
-    for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
+    for key, value, most in (
+        ("overlap", job.work.overlap, simulation.overlaps),
+        ("priority", job.work.priority, "none"),
+    ):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
-    if (messages := job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
+    if (messages := simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
         raise SpecError(
             f"{job.scheme_text} sends {messages:,} messages an iteration, of which the lab {lab} plays at most "
             f"{MOST_MESSAGES:,}: it may take {size_text(messages * MESSAGE_BYTES)} of memory",

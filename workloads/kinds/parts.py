@@ -398,10 +398,16 @@ class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
-        is_known: whether there are :meth:`messages` and a :meth:`synchronisation`.
+        overlaps: values of ``overlap`` that are played.
+        is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
     """
 
-    is_known = False
+    overlaps: Collection[str] = ("none", "layer")
+    is_of_trees = False
+
+    def knows(self, plan: P) -> bool:
+        """Whether a plan has :meth:`messages` and a :meth:`synchronisation`."""
+        return False
 
     def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
         """Count the messages of an iteration; ``chunks`` are as for :meth:`synchronisation`."""

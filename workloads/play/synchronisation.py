@@ -147,6 +147,33 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
     )
 
 
+def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronisation:
+    """Make the tables of steps alone, after which a worker has its sums: V nodes."""
+    src, dst = np.array(workers)[steps.ends].T
+    used, pair = np.unique(src * nodes + dst, return_inverse=True)
+    none, no_tree = np.zeros(0, np.int32), np.zeros((0, nodes), np.int32)
+    rank = np.full(nodes, -1, np.int32)
+    rank[list(workers)] = np.arange(len(workers))
+    return Synchronisation(
+        nodes=nodes,
+        workers=workers,
+        buckets=1,
+        data=0,
+        **dict.fromkeys(("klass", "bucket", "before", "later", "order", "forward"), none),
+        chunk_bytes=np.zeros(0),
+        group_from=np.zeros(2, np.int32),
+        chunk_from=np.zeros(1, np.int32),
+        **dict.fromkeys(("parent", "below", "up", "down"), no_tree),
+        forward_from=np.zeros(1, np.int32),
+        pairs=np.stack(np.divmod(used, nodes), axis=1).astype(np.int32),
+        rank=rank,
+        first_class=np.zeros(nodes, np.int32),
+        missing=(rank >= 0).astype(np.int64),
+        steps=steps,
+        tensor_pair=pair.astype(np.int32),
+    )
+
+
 def _pairs(forest: Forest, is_used: NDArray[np.bool_], steps: Steps) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Number the pairs of nodes between which messages go, of used classes and of steps."""
     count = len(forest.nodes)

@@ -14,7 +14,18 @@ import yaml
 
 from testbed.analysis.papers.claim import Experiment, Finding, Verdict
 from testbed.analysis.papers.topoopt import cost, hops, permutations
-from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, JOBS, OTHERS, SHARED, TOPOOPT, labels
+from testbed.analysis.papers.topoopt.compared import (
+    CANDLE,
+    CANDLE_128,
+    CANDLE_D8,
+    DLRM_D4,
+    JOBS,
+    OTHERS,
+    OTHERS_128,
+    SHARED,
+    TOPOOPT,
+    labels,
+)
 from testbed.analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
 from testbed.analysis.papers.topoopt.moving import DARK_MS, LOOK_AHEAD, ONESHOT, RECONFIGURATION_S, RECONFIGURED, SECOND
 from testbed.analysis.papers.topoopt.moving import arm as dark
@@ -134,6 +145,20 @@ def test_compared() -> None:
     assert [check.verdict for check in decide(without).checks if check.says == mean] == [UNDECIDED]
     assert len(failing(decide(runs(expander=2.0)))) == 2 + 1 + 1
     assert decide({}).verdict == UNDECIDED
+
+
+def test_compared_on_128_servers_counts_simulated_trials_alone() -> None:
+    def runs(verdict: str, ideal: float = 1.0) -> dict[str, Run]:
+        paces = dict.fromkeys((TOPOOPT, *OTHERS_128), 1.0) | {"cost-equivalent": 2.8, "expander": 9.0, "ideal": ideal}
+        found = [trial(label, 1, Times(0.001, pace_s), verdict=verdict) for label, pace_s in paces.items()]
+        return {CANDLE_128.spec: run(found)}
+
+    decide = CLAIMS["topo.fig12_128"].decide
+    assert decide(runs("SIMULATED")).verdict == HOLDS
+    assert failing(decide(runs("SIMULATED", ideal=0.8))) == [
+        "CANDLE, 128 servers: the ideal network is at most 5% faster"
+    ]
+    assert decide(runs("VALID")).verdict == decide(runs("INVALID")).verdict == decide({}).verdict == UNDECIDED
 
 
 def test_permuted() -> None:

@@ -265,6 +265,15 @@ HYBRID = (
 )
 
 
+def test_gloo_takes_the_time_of_the_ring_that_it_is(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path, "arms=[{topology: star(hosts=4), scheme: gloo}]")
+    assert gst_s(outcome) == pytest.approx([whole_s(trial)] * 10, rel=0.02)
+    assert outcome.record["fidelity"]["numbers"]["gst"] == {
+        **outcome.record["fidelity"]["numbers"]["gst"],
+        **{"verdict": "SIMULATED", "error": None},
+    }
+
+
 @pytest.mark.parametrize("network", ["star(hosts=4)", "patch_panel(servers=4,degree=4,rings=[1,1])"])
 def test_servers_of_a_strategy_compute_exchange_and_sum(network: str, tmp_path: Path) -> None:
     """That each sends each other one the bytes of the plan, to the byte, is for the kind to check, which fails the
@@ -302,6 +311,11 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
             "runs no programs",
         ),
         (["arms=[{topology: star(hosts=4), scheme: async_ps}]"], "cannot play async_ps of kind asynchronous"),
+        (["arms=[{topology: star(hosts=4), scheme: openmpi}]"], "cannot play openmpi of kind library"),
+        (
+            ["arms=[{topology: star(hosts=4), scheme: gloo}]", "workload.overlap=layer"],
+            "overlap: layer is not simulated",
+        ),
         (["workload.overlap=both"], "overlap: both is not simulated"),
         (["workload.overlap=layer", "workload.priority=layer"], "priority: layer is not simulated"),
         (["links={rate: 1 Gbit/s, loss: 1 %}"], "links.loss: the lab simulator has no packets"),

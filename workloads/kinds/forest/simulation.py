@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 class ForestSimulation(Simulation[Forest]):
     """Decisions of our engine."""
 
-    is_known = True
+    is_of_trees = True
+
+    def knows(self, plan: Forest) -> bool:
+        return True
 
     def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
         return count(plan, chunks)

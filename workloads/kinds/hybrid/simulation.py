@@ -25,7 +25,8 @@ PHASES = {"forward": FORWARD, "backward": BACKWARD}
 class HybridSimulation(Simulation[Plan]):
     """Decisions of servers about their passes (:class:`.agenda.Agenda`), and of the engine."""
 
-    is_known = True
+    def knows(self, plan: Plan) -> bool:
+        return True
 
     def messages(self, plan: Plan, chunks: tuple[Gradient, int]) -> int:
         return len(plan.messages) + count(plan.forest, chunks)
