@@ -157,8 +157,8 @@ class Player:
             "to": np.ascontiguousarray(work.pairs[self._pair_of, 1]),
             "delay_s": np.add.reduceat(delay_s, path_from[:-1]) if len(delay_s) else delay_s,
         }
-        sizes = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
-        sizes += len(work.pairs), len(self._pair_of), len(work.steps), len(work.tensor_pair)
+        synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
+        sizes = *synchronised, len(work.pairs), len(self._pair_of), len(work.steps), len(work.tensor_pair)
         tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         calls = self._called.calls()
         self._player = self._library.player_new(ctypes.byref(tables), ctypes.byref(calls), MOST_AT_ONCE)
@@ -230,7 +230,7 @@ class Player:
 
     def sent_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that have come to their receivers, without headers, by pair of nodes (those of the work)."""
-        bits = np.array(self._library.player_carried(self._player)[: len(self._pair_of)])
+        bits = np.ctypeslib.as_array(self._library.player_carried(self._player), (len(self._pair_of),))
         return np.bincount(self._pair_of, bits, len(self._work.pairs)) * self._goodput / 8
 
     def _checked(self, said: int) -> None:
@@ -260,6 +260,9 @@ class Player:
 def _ways(topology: Topology, seed: int, src: int, dst: int) -> Iterator[tuple[int, ...]]:
     """Draw the path of each connection between two nodes."""
     paths = topology.paths(src, dst)
+    if len(paths) == 1:
+        yield paths[0].links
+        return
     for connection in sorted({path.connection for path in paths}):
         own = [path for path in paths if path.connection == connection]
         name = f"{seed} {src} {dst}" + f" {connection}" * (connection > 0)

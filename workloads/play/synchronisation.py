@@ -184,8 +184,11 @@ def _pairs(forest: Forest, is_used: NDArray[np.bool_], steps: Steps) -> tuple[Nu
     tensors = np.where(src != dst, src * count + dst, -1)
     used = np.unique(np.concatenate([up.ravel(), down.ravel(), tensors]))
     used = used[used >= 0]
-    numbered = (np.where(ways < 0, -1, np.searchsorted(used, ways)).astype(np.int32) for ways in (up, down, tensors))
-    return *numbered, np.stack(np.divmod(used, count), axis=1).astype(np.int32)
+
+    def numbered(ways: NDArray[np.int64]) -> Numbers:
+        return _numbers(np.where(ways < 0, -1, np.searchsorted(used, ways)))
+
+    return numbered(up), numbered(down), numbered(tensors), _numbers(np.stack(np.divmod(used, count), axis=1))
 
 
 def _numbers(values: NDArray[np.int32] | NDArray[np.int64] | list[int]) -> Numbers:
