@@ -1,5 +1,5 @@
 """Networks of 16 servers beside TopoOpt's, by iteration times: for CANDLE and DLRM (figures 12 and 13), and for jobs
-that share a cluster (figure 14)."""
+that share a cluster (figure 14). For CANDLE also networks of 128 servers, simulated."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ class GlooSimulation(Simulation[Forest]):
 
     def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
         world = len(plan.workers)
-        return 2 * world * (_segments(world, chunks[0].floats)[0] - IN_FLIGHT)
+        count, _ = _segments(world, chunks[0].floats)
+        return 2 * (world - 1) * count
 
     def synchronisation(self, plan: Forest, chunks: tuple[Gradient, int]) -> Synchronisation:
         return only_steps(len(plan.nodes), plan.workers, rounds(len(plan.workers), chunks[0].floats))
@@ -50,13 +51,15 @@ class GlooSimulation(Simulation[Forest]):
 def rounds(world: int, floats: int) -> Steps:
     """Make the tables of ranks that compute, and then take each turn of Gloo's two loops as a step."""
     count, size_bytes = _segments(world, floats)
-    each = 1 + 2 * count
-    """Steps of a rank."""
+    sent = count - count // world
+    turns = sent + IN_FLIGHT
+    each = 1 + 2 * turns
+    """Steps of a rank: it computes, and takes the turns of two loops."""
     rank, step = np.divmod(np.arange(world * each), each)
-    loop, turn = np.divmod(step - 1, count)  # computing is no turn: its loop is -1
+    loop, turn = np.divmod(step - 1, turns)  # computing is no turn: its loop is -1
     first = (rank + 1 - loop) * (count // world) + turn
     bytes_ = np.clip(FLOAT_BYTES * floats - first % count * size_bytes, 0, size_bytes)
-    giver = np.flatnonzero((loop >= 0) & (turn < count - IN_FLIGHT) & (bytes_ > 0))
+    giver = np.flatnonzero((loop >= 0) & (turn < sent) & (bytes_ > 0))
     receiver = (rank[giver] - 1) % world
     return Steps(
         rank=rank.astype(np.int32),
