@@ -44,6 +44,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "topoopt/perms_candle.yaml": (25.7, 623.3),
     "topoopt/dlrm.yaml": (31.9, 858.6),
     "topoopt/figure12.yaml": (100.5, 1743.7),
+    "topoopt/figure12_128.yaml": (3.5, 3.5),
     "topoopt/figure12_d8.yaml": (49.5, 770.0),
     "topoopt/figure12_dlrm.yaml": (43.3, 629.7),
     "topoopt/figure16_candle.yaml": (67.3, 1750.8),

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from testbed.analysis import metrics
 from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.verdicts import CALLED, INVALID
+from testbed.analysis.verdicts import CALLED, INVALID, VALID
 
 GST, JCT, ITERATION_TIMES = "gst", "jct", "iterations"
 """Names of the numbers that claims are about (:data:`testbed.analysis.verdicts.NUMBERS`)."""
@@ -33,7 +33,7 @@ class Measured:
 
     Attributes:
         samples: one a trial, or one an iteration, as ``of`` says.
-        valid, trials: how many trials are VALID in it, and how many there should be.
+        valid, trials: how many trials are VALID in it, or have :attr:`verdict`, and how many there should be.
         doubts: why the others do not count, a sentence each.
     """
 
@@ -46,6 +46,13 @@ class Measured:
     """Interval of a number that is no median of samples."""
     signed: bool = False
     """Whether samples are differences, which may as well be below 0."""
+    verdict: str = VALID
+    """The verdict of trials that count."""
+
+    @property
+    def fidelity(self) -> str:
+        """How many trials count: ``2 of 3 VALID``."""
+        return f"{self.valid} of {self.trials} {self.verdict}"
 
     @cached_property
     def interval(self) -> Interval | None:
@@ -63,6 +70,7 @@ def measure(
     *,
     number: str = ITERATION_TIMES,
     signed: bool = False,
+    verdict: str = VALID,
 ) -> Measured:
     """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID in ``number``.
 
@@ -71,13 +79,14 @@ def measure(
         batch: of each; None takes the first that the run has, or that of an arm whose jobs have others.
         number: the name of the number whose verdict decides.
         signed: the numbers are differences, which may as well be below 0.
+        verdict: which trials count in place of VALID ones; a claim that asks for a simulator takes ``SIMULATED``.
     """
-    found = _counted(run, arms, batch, number)
+    found = _counted(run, arms, batch, number, verdict)
     each = [values(*trials) for trials in found.trials]
     enough = len(each) >= FEWEST_TRIALS
     samples = [float(np.median(one)) for one in each] if enough else [float(x) for one in each for x in one]
     of = "trials" if enough else "iterations"
-    return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed)
+    return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed, verdict=verdict)
 
 
 def measure_means(
@@ -122,7 +131,7 @@ def pooled(parts: Sequence[Measured], of: str = "") -> Measured:
     doubts = tuple(doubt for part in parts for doubt in part.doubts)
     told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
     fitted = mean(np.array(samples)) if len(samples) > 1 else None
-    return Measured(samples, of or parts[0].of, *told, fitted)
+    return Measured(samples, of or parts[0].of, *told, fitted, verdict=parts[0].verdict)
 
 
 def extreme(measured: Measured, of: Callable[..., float] = max) -> Measured:
@@ -154,7 +163,7 @@ class _Counted:
     doubts: tuple[str, ...]
 
 
-def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str) -> _Counted:
+def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str, verdict: str = VALID) -> _Counted:
     if run is None:
         return _Counted((), 0, 0, ("it was not run",))
     asked = run.resolved.get("repeats") or 1
@@ -162,9 +171,13 @@ def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: st
     found, doubts, valid = [], [], 0
     for repeat in repeats:
         trials = [_trial(run, label, _batch(run, label) if batch is None else batch, repeat) for label in arms]
-        why = [reason for label, trial in zip(arms, trials, strict=True) if (reason := _why_not(label, trial, number))]
+        why = [
+            reason
+            for label, trial in zip(arms, trials, strict=True)
+            if (reason := _why_not(label, trial, number, verdict))
+        ]
         doubts += why
-        valid += sum(trial is not None and trial.valid_in(number) for trial in trials)
+        valid += sum(trial is not None and _counts(trial, number, verdict) for trial in trials)
         if not why:
             found.append(tuple(trial for trial in trials if trial is not None))
     return _Counted(tuple(found), valid, len(repeats) * len(arms), tuple(doubts))
@@ -181,12 +194,20 @@ def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None
     return next((trial for trial in run.trials if (trial.label, trial.batch, trial.repeat) == wanted), None)
 
 
-def _why_not(label: str, trial: Trial | None, number: str) -> str:
+def _counts(trial: Trial, number: str, verdict: str) -> bool:
+    """Whether the trial finished and a number has this verdict."""
+    if verdict == VALID:
+        return trial.valid_in(number)
+    judged = trial.numbers.get(number)
+    return trial.done and judged is not None and judged.verdict == verdict
+
+
+def _why_not(label: str, trial: Trial | None, number: str, verdict: str) -> str:
     if trial is None:
         return f"{label}: was not run"
     if not trial.done:
         return f"{label}: failed: {(trial.error or 'for no known reason').splitlines()[0]}"
-    if trial.valid_in(number):
+    if _counts(trial, number, verdict):
         return ""
     judged, reasons = trial.numbers.get(number), ", ".join(check.name for check in trial.reasons_for(number))
     return f"{label}: {judged.verdict if judged else INVALID} in {CALLED[number]}{f' ({reasons})' if reasons else ''}"

@@ -75,7 +75,9 @@ def _line(row: Row) -> Line:
     here = "-" if interval is None else number(interval.value, row.unit)
     between = "" if interval is None else stated((interval.low, interval.high), row.unit)
     counted = f"{len(ours.samples)} {ours.of}" if ours.samples else ""
-    trials = f"{ours.valid} of {ours.trials} trials VALID" if ours.trials else "" if ours.samples else "not run"
+    trials = (
+        f"{ours.valid} of {ours.trials} trials {ours.verdict}" if ours.trials else "" if ours.samples else "not run"
+    )
     from_what = ", ".join(text for text in (counted, trials) if text)
     return Line(row.name, stated(row.paper, row.unit), theory, here, between, from_what, "; ".join(ours.doubts))
 

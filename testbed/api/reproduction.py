@@ -13,6 +13,7 @@ from typing import Any
 from testbed.analysis.papers import PAPERS
 from testbed.analysis.papers.claim import Claim, Paper, Verdict
 from testbed.analysis.papers.page import render
+from testbed.analysis.verdicts import VALID
 from testbed.api import capacity
 from testbed.base.errors import UsageError
 from testbed.comparison import reproduction
@@ -113,7 +114,7 @@ def refuse_others(place: Path) -> None:
 def know_capacity(claims: Sequence[Claim], full: bool, tell: Tell) -> str:
     """Measure what this machine carries, where that is not known, and something is to run: scales follow from it.
     Return what follows where it carries nothing."""
-    if experiments(claims, full) and capacity.known().capacity is None:
+    if any(each.verdict == VALID for each in experiments(claims, full)) and capacity.known().capacity is None:
         try:
             capacity.measure(tell)
         except capacity.NothingCarriedError as error:

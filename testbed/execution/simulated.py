@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -47,6 +46,7 @@ from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.play.compiled import library
 from testbed.workloads.play.player import Network, Player, RateChange
 from testbed.workloads.play.queues import Queues
+from testbed.workloads.play.synchronisation import Synchronisation
 from testbed.workloads.play.wires import Wires
 
 ALIKE = 1e-6
@@ -139,18 +139,19 @@ class Simulator:
     ) -> tuple[dict[str, Lines], NDArray[np.float64], float]:
         """Play a job whose workers only synchronise; return lines by process, what links carried, and the end (s)."""
         job = trial.job
+        work = job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes))
         player = Player(
             trial.topology,
-            job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes)),
+            work,
             seed=trial.spec.seed,
             goodput=trial.network.goodput,
             timeline=timeline,
             engine=self._engine,
         )
-        play = _Play(job, player, timeline)
+        play = _Play(job, work, player, timeline)
         for done in play.iterations():
             ticks(done)
-        return _lines(job, play.ends_s), play.carried_bytes(), player.now_s
+        return _lines(job, play), play.carried_bytes(), player.now_s
 
     def close(self) -> None:
         """Do nothing: nothing was started."""
@@ -161,10 +162,11 @@ def _require_job(job: Job) -> None:
     if job.workload.program:
         _require_traced(job)
         return
-    if not job.kind.simulation.is_known:
+    simulation = job.kind.simulation
+    if not simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",
+            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or gloo, or {LABS}",
         )
     if job.work.is_trained:
         raise SpecError(
@@ -175,10 +177,13 @@ def _require_job(job: Job) -> None:
             f"compute: real in the lab {lab}: nothing is computed here",
             fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
         )
-    for key, value, most in (("overlap", job.work.overlap, ("none", "layer")), ("priority", job.work.priority, "none")):
+    for key, value, most in (
+        ("overlap", job.work.overlap, simulation.overlaps),
+        ("priority", job.work.priority, "none"),
+    ):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
-    if (messages := job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
+    if (messages := simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
         raise SpecError(
             f"{job.scheme_text} sends {messages:,} messages an iteration, of which the lab {lab} plays at most "
             f"{MOST_MESSAGES:,}: it may take {size_text(messages * MESSAGE_BYTES)} of memory",
@@ -206,11 +211,6 @@ def _require_network(trial: Trial) -> None:
     asked |= {"queue": settings.drops, "ecn": settings.mark_at_bytes is not None}
     for key in (key for key, value in asked.items() if value):
         raise SpecError(f"links.{key}: the lab {lab} has no packets", fix=f"remove {key}, or {LABS}")
-    if trial.topology.is_parallel:
-        raise SpecError(
-            f"{trial.topology.expression}: the lab {lab} plays one connection between two hosts",
-            fix=f"take a topology without parallel circuits and without every_nic, or {LABS}",
-        )
     for perturbation in trial.network.perturbations:
         if not _is_simulated(perturbation, trial):
             raise SpecError(
@@ -301,28 +301,42 @@ class _Timeline:
 @dataclass(frozen=True)
 class _Played:
     """Iterations that were played together: when workers began the first one, and their ends after that time
-    (float64[workers], float64[iterations, workers]), and the bytes of links."""
+    (float64[workers], float64[iterations, workers]), the bytes of links and of pairs of nodes, and, where there are
+    steps, when gradients were ready and how workers waited (:attr:`.Player.notes`)."""
 
     start_s: NDArray[np.float64]
     ends_s: NDArray[np.float64]
     link_bytes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
+    notes: NDArray[np.float64]
 
 
 class _Play:
     """The iterations of a job."""
 
-    def __init__(self, job: Job, player: Player, timeline: _Timeline) -> None:
-        self._job, self.player, self._timeline = job, player, timeline
-        self._ready_s = due_s(job)
+    def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: _Timeline) -> None:
+        self._job, self.work, self.player, self._timeline = job, work, player, timeline
+        self._ready_s = _times_s(job, work) if len(work.steps) else due_s(job)
         self._known: dict[tuple[bytes, ...], list[_Played]] = defaultdict(list)
         self._repeated_bytes = np.zeros_like(player.carried_bytes())
+        self._repeated_sent = np.zeros_like(player.sent_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
         """By iteration, each worker's end."""
+        self.notes: list[NDArray[np.float64]] = []
+        """By iteration, where there are steps: float64[workers, 4], as of :attr:`.Player.notes`."""
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return what each directed link carried, in iterations that were played once as often as there were any."""
         carried: NDArray[np.float64] = self.player.carried_bytes() + self._repeated_bytes
         return carried
+
+    def sent_bytes(self) -> dict[int, dict[int, int]]:
+        """Return the bytes without headers, by sender and receiver."""
+        sent: dict[int, dict[int, int]] = defaultdict(dict)
+        count = (self.player.sent_bytes() + self._repeated_sent).round().astype(int)
+        for (src, dst), nbytes in zip(self.work.pairs.tolist(), count.tolist(), strict=True):
+            sent[src][dst] = nbytes
+        return sent
 
     def iterations(self) -> Iterator[int]:
         """Play all; yield the number of those that are done, now and then."""
@@ -334,6 +348,7 @@ class _Play:
             if known is not None:
                 self.player.rest(float(known.ends_s.max()))
                 self._repeated_bytes += known.link_bytes
+                self._repeated_sent += known.sent_bytes
                 played = known
             else:
                 changes = self._timeline.happened
@@ -341,6 +356,7 @@ class _Play:
                 if len(played.ends_s) == 1 and changes == self._timeline.happened:
                     alike.append(played)
             self.ends_s += [now_s + ends_s for ends_s in played.ends_s]
+            self.notes += [notes + np.array([now_s, 0, 0, 0]) for notes in played.notes]
             self._timeline.completed(len(self.ends_s), self.player.now_s)
             start_s = played.ends_s[-1] - played.ends_s[-1].max()
             yield len(self.ends_s)
@@ -349,16 +365,23 @@ class _Play:
         """Whether the next iteration goes as one that is known: it begins alike, nothing changes, and no worker has a
         bucket of the one after it before it ends."""
         ends_s, last_s = known.ends_s[0], float(known.ends_s[0].max())
-        if np.abs(start_s - known.start_s).max() > ALIKE * last_s:
+        if self.player.is_parallel or np.abs(start_s - known.start_s).max() > ALIKE * last_s:
             return False
         if not self._timeline.is_calm(self.player.now_s + last_s, done + 1):
             return False
         is_last = done + 1 == self._job.iterations
-        return is_last or float((ends_s + self._ready_s[done + 1].min(axis=1)).min()) >= last_s
+        return is_last or float((ends_s + self._soonest_s(done + 1)).min()) >= last_s
+
+    def _soonest_s(self, iteration: int) -> NDArray[np.float64]:
+        """When each worker can have a bucket, or end a step, after it has begun an iteration: float64[workers]."""
+        times_s = self._ready_s[iteration]
+        soonest_s: NDArray[np.float64]
+        soonest_s = self.work.steps.soonest_s(times_s) if len(self.work.steps) else times_s.min(axis=1)
+        return soonest_s
 
     def _played(self, done: int, start_s: NDArray[np.float64]) -> _Played:
         job, begun_s = self._job, self.player.now_s
-        before = self.player.carried_bytes()
+        before, sent = self.player.carried_bytes(), self.player.sent_bytes()
         ends_s: dict[int, list[float]] = defaultdict(list)
         first = job.plan.workers[0]
         for now_s, node in self.player.told(self._ready_s[done:], start_s):
@@ -366,7 +389,9 @@ class _Play:
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
         by_worker = [ends_s[node] for node in job.plan.workers]
-        return _Played(start_s, np.array(by_worker).T, self.player.carried_bytes() - before)
+        notes = self.player.notes[: len(by_worker[0])] - np.array([begun_s, 0, 0, 0])
+        carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
+        return _Played(start_s, np.array(by_worker).T, carried, sent, notes)
 
 
 def due_s(job: Job) -> NDArray[np.float64]:
@@ -382,26 +407,38 @@ def due_s(job: Job) -> NDArray[np.float64]:
     return np.broadcast_to(due, (job.iterations, job.world, len(shares)))
 
 
-def _lines(job: Job, ends_s: Sequence[NDArray[np.float64]]) -> dict[str, Lines]:
+def _times_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
+    """Return how long steps take, float64[iterations, ...] (:meth:`.Steps.times_s`)."""
+    slow, shape = job.stragglers, (job.world, job.iterations)
+    factor, extra_s = (np.ones(shape), np.zeros(shape)) if slow is None else (slow.factor, slow.extra_s)
+    return work.steps.times_s(job.compute.pace_s, factor, extra_s)
+
+
+def _lines(job: Job, play: _Play) -> dict[str, Lines]:
     """Return, by process, the lines that it would have written."""
     ranks = {name: rank for rank, name in enumerate(job.workers)}
-    ready_s = due_s(job)[:, :, -1]
+    ends_s, sent_bytes = np.array(play.ends_s), play.sent_bytes()
+    start_s = np.vstack([np.zeros(job.world), ends_s[:-1]])
+    compute_s = job.pace_s.T if play.notes else due_s(job)[:, :, -1]
+    ready_s = np.array(play.notes)[:, :, 0] if play.notes else start_s + compute_s
+    columns = (start_s, ready_s, ends_s, ends_s, compute_s)
     said: dict[str, Lines] = {}
     for name, node in job.processes.items():
         rank = ranks.get(name)
         hello = {"rank": rank, "node": node, "device": "none", "congestion_control": "none"}
-        own = [] if rank is None else _iterations(rank, node, ready_s[:, rank], [ends[rank] for ends in ends_s])
-        said[name] = [{"kind": "hello", **hello}, *own, {"kind": "done", **DONE}]
+        own: Lines = []
+        if rank is not None:
+            rows = zip(*(each[:, rank].tolist() for each in columns), strict=True)
+            own = [
+                {
+                    **{"kind": "iteration", "i": i, "rank": rank, "node": node, "loss": None},
+                    **dict(zip(("start", "ready", "sum", "end", "compute_s"), row, strict=True)),
+                    **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+                }
+                for i, row in enumerate(rows)
+            ]
+            for line, notes in zip(own, play.notes, strict=False):
+                line.update(job.kind.simulation.iteration(tuple(notes[rank, 1:].tolist())))
+        done = {**DONE, **job.kind.simulation.done(sent_bytes.get(node, {}))}
+        said[name] = [{"kind": "hello", **hello}, *own, {"kind": "done", **done}]
     return said
-
-
-def _iterations(rank: int, node: int, ready_s: NDArray[np.float64], ends_s: Sequence[float]) -> Lines:
-    starts_s = chain((0.0,), ends_s)
-    return [
-        {
-            **{"kind": "iteration", "i": i, "rank": rank, "node": node, "loss": None},
-            **{"start": float(start_s), "ready": float(start_s) + pace_s, "sum": float(end_s), "end": float(end_s)},
-            **{"compute_s": pace_s, "overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
-        }
-        for i, (start_s, pace_s, end_s) in enumerate(zip(starts_s, ready_s.tolist(), ends_s, strict=False))
-    ]

@@ -47,7 +47,7 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     """Predict how long (s) a trial takes, as far as that is known before any has run; ``plays`` lets kinds play its
     beginning."""
     job = trial.jobs[0]
-    if trial.spec.place.plays and job.kind.simulation.is_known:
+    if trial.spec.place.plays and job.kind.simulation.knows(job.plan):
         messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
         return messages * PLAYED_MESSAGE_S * (job.iterations if trial.network.perturbations else 1)
     trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None

@@ -62,14 +62,14 @@ def fit(source: Source, of: Known | None = None, *, part: bool = False) -> Sourc
 
 
 def enlarged(source: Source, of: Known) -> Source:
-    """Keep the scale of ``source`` as it is written, where this machine carries that, or nothing is known of the
-    machine or predicted of the trials; else take a larger one that it carries.
+    """Keep the scale of ``source`` as it is written, where this machine carries that or only plays it, or nothing is
+    known of the machine or predicted of the trials; else take a larger one that it carries.
 
     Raises:
         SpecError: no scale fits.
     """
     work = source.spec.workload
-    if of.capacity is None or not work.takes_scale:
+    if of.capacity is None or not work.takes_scale or source.spec.place.plays:
         return source
     rooms = _rooms(first_trials(source), of.capacity)
     if not rooms or min(rooms.values()) >= 1:

@@ -404,10 +404,16 @@ class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
-        is_known: whether there are :meth:`messages` and a :meth:`synchronisation`.
+        overlaps: values of ``overlap`` that are played.
+        is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
     """
 
-    is_known = False
+    overlaps: Collection[str] = ("none", "layer")
+    is_of_trees = False
+
+    def knows(self, plan: P) -> bool:
+        """Whether a plan has :meth:`messages` and a :meth:`synchronisation`."""
+        return False
 
     def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
         """Count the messages of an iteration; ``chunks`` are as for :meth:`synchronisation`."""
@@ -417,6 +423,15 @@ class Simulation(Generic[P]):
         """Return what is decided in an iteration; ``chunks`` are what is synchronised, and the size (bytes) of its
         chunks."""
         raise NotImplementedError
+
+    def iteration(self, waited_s: tuple[float, ...]) -> Mapping[str, Any]:
+        """Return what a worker with steps says of an iteration besides times: by phase (:mod:`.play.steps`), it had no
+        step to take for so long (s)."""
+        return {}
+
+    def done(self, sent_bytes: Mapping[int, int]) -> Mapping[str, Any]:
+        """Return what a process says in its last line besides what all say: it sent so many bytes to other nodes."""
+        return {}
 
 
 PARTS: dict[str, type[Any]] = {

@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError, MissingToolError
 from testbed.workloads.sync.compiled import FIX
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 3
+VERSION = 4
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -41,11 +41,12 @@ FUNCTIONS = (
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
     ("player_new", POINTER, [POINTER, POINTER, WHOLE]),
-    ("player_begin", WHOLE, [POINTER, WHOLE, POINTER, POINTER, POINTER]),
+    ("player_begin", WHOLE, [POINTER, WHOLE, POINTER, POINTER, POINTER, POINTER]),
     ("player_step", ctypes.c_int, [POINTER, REAL]),
     ("player_told", INTEGERS, [POINTER]),
     ("player_told_count", WHOLE, [POINTER]),
-    ("player_waiting", WHOLE, [POINTER, INTEGERS]),
+    ("player_carried", ctypes.POINTER(REAL), [POINTER]),
+    ("player_waiting", REAL, [POINTER, INTEGERS]),
     ("player_free", None, [POINTER]),
 )
 

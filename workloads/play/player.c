@@ -16,6 +16,8 @@
 #define COUNT_BITS 30
 #define SUMMED (1u << 30)  /* by chunk and node: a later chunk may leave, as this one's sum has come */
 #define PARKED (1u << 31)  /* the chunk waits for an earlier one's sum */
+#define NOTES 4            /* numbers of a worker in an iteration, see player_begin */
+#define SUMS 2             /* the last phase of steps: what they wait for is the gradient */
 #define SLICE 8192         /* events after which the caller sees whether it has to do something else */
 
 enum { OVER, GOES_ON, CHANGES, STANDS_STILL };
@@ -31,7 +33,7 @@ struct network {
 };
 
 struct tables {
-    int64_t nodes, workers, chunks, data, buckets, gates, pairs;
+    int64_t nodes, workers, chunks, data, buckets, gates, pairs, ways, steps, tensors;
     /* by chunk; `before` must have come as a sum before a worker sends it, `later` waits for it, and -1 is none */
     const int32_t *klass, *bucket, *before, *later;
     const double *bits;
@@ -42,13 +44,28 @@ struct tables {
     /* by node: -1 is no worker; messages and own buckets to come in an iteration */
     const int32_t *rank, *first_class;
     const int64_t *missing;
-    /* by pair of nodes between which messages go */
+    /* by pair of nodes between which messages go, and one more: the first of its ways, over each of which it has a
+     * connection */
+    const int32_t *way_from;
+    /* by way (`path_from` has one more): its links, the node that it leads to, its delay */
     const int32_t *path_from, *path, *to;
     const double *delay_s;
+    /* by rank, and one more: its first step */
+    const int32_t *step_from;
+    /* by step: what it needs of messages and of another step, the step that needs it, its phase, and (for one step
+     * more) the first message that it gives */
+    const int32_t *needs, *then, *phase, *give_from;
+    /* by message of steps: the step that needs it, and its pair, -1 if it stays on its node */
+    const int32_t *taker, *tensor_pair;
+    /* by rank, and one more: the first place in `taken`, which has the messages that it needs */
+    const int32_t *taken_from, *taken;
+    const double *tensor_bits;
 };
 
+/* What happens, by `what`, from 0 on: 2 chunk + (down), then messages of steps. Below 0, ~what is a bucket that is
+ * complete, then a step that ends, and last a worker that begins. */
 struct message {
-    int32_t iteration, what, node, next; /* what: 2 chunk + (down), or ~(a bucket that is complete) */
+    int32_t iteration, what, node, next;
 };
 
 struct later {
@@ -68,16 +85,34 @@ struct iteration {
     int64_t *missing, left, synchronised;
 };
 
+/* The steps of a worker, one at a time, in the order in which all that they need is there. */
+struct agenda {
+    int64_t ready, taken; /* steps of this iteration until now */
+    int32_t left, early_first, early_last;
+    bool is_busy;
+    double free_s;
+};
+
 struct player {
     struct tables t;
     struct network n;
-    int32_t *connection; /* by pair, -1 before its first message */
-    int32_t *pair;       /* by connection */
+    int32_t *connection; /* by way, -1 before its first message */
+    int32_t *way;        /* by connection */
+    double *given;       /* by way: bits that it has got to send until now */
     struct line *sent;   /* by connection */
     struct message *message, *happened;
     struct later *later;
     struct iteration **iteration;
     const double *ready_s;
+    struct agenda *agenda; /* by rank */
+    int32_t *lacks;      /* by step: what is not there yet */
+    int32_t *queue;      /* by rank from `step_from` on: steps that are ready */
+    double *there_s;     /* by step: when all was there */
+    bool *is_there;      /* by message of steps: it has come in this iteration */
+    int32_t *early;      /* by message of steps: the next one that came before its iteration, -1 if none */
+    double *notes;       /* by iteration and rank: see player_begin */
+    double *carried;     /* by way, bits */
+    int32_t *parts;      /* by message of steps: parts that have come */
     int32_t *told;       /* nodes that have all sums now */
     int64_t messages, messages_room, happened_count, happened_room, laters, laters_room, told_count;
     int64_t iterations, opened, events, most_at_once, connections;
@@ -119,8 +154,9 @@ void player_free(struct player *p) {
     if (!p)
         return;
     forget_all(p);
-    free(p->connection); free(p->pair); free(p->sent); free(p->message); free(p->happened); free(p->later);
-    free(p->told); free(p);
+    free(p->connection); free(p->way); free(p->given); free(p->parts); free(p->sent); free(p->message); free(p->happened); free(p->later);
+    free(p->told); free(p->agenda); free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
+    free(p->early); free(p->carried); free(p);
 }
 
 /* NULL: there is no memory. */
@@ -128,20 +164,30 @@ struct player *player_new(const struct tables *t, const struct network *n, int64
     struct player *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    size_t pairs = (size_t)t->pairs + 1;
+    size_t ways = (size_t)t->ways + 1, steps = (size_t)t->steps + 1, tensors = (size_t)t->tensors + 1;
     p->t = *t;
     p->n = *n;
     p->most_at_once = most_at_once;
     p->unused = -1;
-    p->connection = malloc(pairs * sizeof *p->connection);
-    p->pair = malloc(pairs * sizeof *p->pair);
-    p->sent = malloc(pairs * sizeof *p->sent);
+    p->connection = malloc(ways * sizeof *p->connection);
+    p->way = malloc(ways * sizeof *p->way);
+    p->given = calloc(ways, sizeof *p->given);
+    p->sent = malloc(ways * sizeof *p->sent);
     p->told = malloc((size_t)t->workers * sizeof *p->told);
-    if (!p->connection || !p->pair || !p->sent || !p->told) {
+    p->agenda = malloc((size_t)t->workers * sizeof *p->agenda);
+    p->lacks = malloc(steps * sizeof *p->lacks);
+    p->queue = malloc(steps * sizeof *p->queue);
+    p->there_s = malloc(steps * sizeof *p->there_s);
+    p->is_there = malloc(tensors * sizeof *p->is_there);
+    p->early = malloc(tensors * sizeof *p->early);
+    p->parts = calloc(tensors, sizeof *p->parts);
+    p->carried = calloc(ways, sizeof *p->carried);
+    if (!p->connection || !p->way || !p->sent || !p->told || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
+        !p->is_there || !p->early || !p->carried || !p->parts || !p->given) {
         player_free(p);
         return NULL;
     }
-    for (int64_t i = 0; i < t->pairs; i++) {
+    for (int64_t i = 0; i < t->ways; i++) {
         p->connection[i] = -1;
         p->sent[i] = (struct line){-1, -1};
     }
@@ -206,22 +252,48 @@ static struct message take_first(struct player *p, struct line *line) {
     return message;
 }
 
-static void send(struct player *p, int64_t i, int32_t k, bool is_down, int32_t pair) {
-    int64_t number = p->connection[pair];
+static int32_t ways_of(const struct player *p, int32_t pair) { return p->t.way_from[pair + 1] - p->t.way_from[pair]; }
+
+/* Bits of a message, or of each part of a message of steps. */
+static double bits_of(const struct player *p, int32_t what) {
+    int64_t tensor = what - 2 * p->t.chunks;
+    if (tensor < 0)
+        return p->t.bits[what / 2];
+    return p->t.tensor_bits[tensor] / ways_of(p, p->t.tensor_pair[tensor]);
+}
+
+static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
+    int64_t number = p->connection[way];
     if (number < 0) {
-        int32_t from = p->t.path_from[pair];
-        number = p->n.connect(p->n.state, p->t.path + from, p->t.path_from[pair + 1] - from);
+        int32_t from = p->t.path_from[way];
+        number = p->n.connect(p->n.state, p->t.path + from, p->t.path_from[way + 1] - from);
         if (number < 0) {
             p->lacks_memory = true;
             return;
         }
-        p->connection[pair] = (int32_t)number;
-        p->pair[number] = pair;
+        p->connection[way] = (int32_t)number;
+        p->way[number] = way;
         p->connections++;
     }
-    append(p, &p->sent[number], (struct message){(int32_t)i, 2 * k + is_down, p->t.to[pair], -1});
-    if (p->n.send(p->n.state, number, p->t.bits[k]) < 0)
+    double bits = bits_of(p, what);
+    p->given[way] += bits;
+    append(p, &p->sent[number], (struct message){(int32_t)i, what, p->t.to[way], -1});
+    if (p->n.send(p->n.state, number, bits) < 0)
         p->lacks_memory = true;
+}
+
+/* Of several connections, take the one that has got the fewest bytes. A message of steps has a part for each. */
+static void send(struct player *p, int64_t i, int32_t what, int32_t pair) {
+    int32_t first = p->t.way_from[pair], end = p->t.way_from[pair + 1], least = first;
+    if (what >= 2 * p->t.chunks) {
+        for (int32_t way = first; way < end && !p->lacks_memory; way++)
+            send_over(p, i, what, way);
+        return;
+    }
+    for (int32_t way = first + 1; way < end; way++)
+        if (p->given[way] < p->given[least])
+            least = way;
+    send_over(p, i, what, least);
 }
 
 static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate);
@@ -232,7 +304,7 @@ static void sum_came(struct player *p, int64_t i, int32_t node, int32_t k) {
     const struct tables *t = &p->t;
     int64_t row = t->klass[k] * t->nodes, gate = t->buckets + 1 + k - t->data;
     for (int32_t at = t->forward_from[row + node]; at < t->forward_from[row + node + 1]; at++)
-        send(p, i, k, true, t->down[row + t->forward[at]]);
+        send(p, i, 2 * k + 1, t->down[row + t->forward[at]]);
     if (k >= t->data && gate < t->gates)
         pass_gate(p, i, node, gate);
     int32_t later = t->later[k];
@@ -263,7 +335,7 @@ static void reduced(struct player *p, int64_t i, int32_t node, int32_t k) {
         }
         state[before * t->nodes + node] &= ~SUMMED;
     }
-    send(p, i, k, false, t->up[place]);
+    send(p, i, 2 * k, t->up[place]);
 }
 
 /* Send what needs nothing from other nodes but the gate. */
@@ -357,8 +429,110 @@ static void open_next(struct player *p) {
             complete(p, i, node, bucket);
 }
 
+static void step_is_ready(struct player *p, int32_t rank, int32_t step, double now_s) {
+    p->there_s[step] = now_s;
+    p->queue[p->t.step_from[rank] + p->agenda[rank].ready++] = step;
+}
+
+static void step_lacks_less(struct player *p, int32_t rank, int32_t step, double now_s) {
+    if (!--p->lacks[step])
+        step_is_ready(p, rank, step, now_s);
+}
+
+/* A message that steps need is there: one of the next iteration, if it was before. */
+static void tensor_came(struct player *p, int32_t rank, int32_t tensor, double now_s) {
+    struct agenda *a = &p->agenda[rank];
+    if (!p->is_there[tensor]) {
+        p->is_there[tensor] = true;
+        step_lacks_less(p, rank, p->t.taker[tensor], now_s);
+        return;
+    }
+    p->early[tensor] = -1;
+    if (a->early_first < 0)
+        a->early_first = tensor;
+    else
+        p->early[a->early_last] = tensor;
+    a->early_last = tensor;
+}
+
+/* Begin the next step, if there is one. Buckets are complete after the last. */
+static void go_on(struct player *p, int64_t i, int32_t node) {
+    const struct tables *t = &p->t;
+    int32_t rank = t->rank[node];
+    struct agenda *a = &p->agenda[rank];
+    double *notes = p->notes + (i * t->workers + rank) * NOTES;
+    if (a->is_busy)
+        return;
+    if (!a->left) {
+        for (int32_t bucket = 0; bucket < t->buckets && !p->lacks_memory; bucket++)
+            put_later(p, a->free_s, (struct message){(int32_t)i, ~bucket, node, -1});
+        a->is_busy = true; /* until it begins again */
+        return;
+    }
+    if (a->taken == a->ready)
+        return;
+    bool is_first = !a->taken;
+    int32_t step = p->queue[t->step_from[rank] + a->taken++];
+    const double *time_s = p->ready_s + i * (t->steps + t->workers);
+    double begun_s = fmax(p->there_s[step], a->free_s);
+    notes[1 + t->phase[step]] += begun_s - a->free_s;
+    a->free_s = begun_s + time_s[step] + (is_first ? time_s[t->steps + rank] : 0);
+    a->is_busy = true;
+    if (t->phase[step] < SUMS)
+        notes[0] = a->free_s;
+    put_later(p, a->free_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + step), node, -1});
+}
+
+static void end_step(struct player *p, int64_t i, int32_t node, int32_t step) {
+    const struct tables *t = &p->t;
+    int32_t rank = t->rank[node];
+    struct agenda *a = &p->agenda[rank];
+    for (int32_t m = t->give_from[step]; m < t->give_from[step + 1]; m++)
+        if (t->tensor_pair[m] >= 0)
+            send(p, i, (int32_t)(2 * t->chunks + m), t->tensor_pair[m]);
+    a->is_busy = false;
+    a->left--;
+    if (t->then[step] >= 0)
+        step_lacks_less(p, rank, t->then[step], p->now_s);
+    for (int32_t m = t->give_from[step]; m < t->give_from[step + 1]; m++)
+        if (t->tensor_pair[m] < 0)
+            tensor_came(p, rank, m, p->now_s);
+    go_on(p, i, node);
+}
+
+static void begin_steps(struct player *p, int64_t i, int32_t node, double now_s) {
+    const struct tables *t = &p->t;
+    int32_t rank = t->rank[node], first = t->step_from[rank], end = t->step_from[rank + 1];
+    struct agenda *a = &p->agenda[rank];
+    int32_t early = a->early_first;
+    *a = (struct agenda){.left = end - first, .early_first = -1, .free_s = now_s};
+    double *notes = p->notes + (i * t->workers + rank) * NOTES;
+    for (int at = 0; at < NOTES; at++)
+        notes[at] = at ? 0 : now_s;
+    for (int32_t step = first; step < end; step++) {
+        p->lacks[step] = t->needs[step];
+        if (!p->lacks[step])
+            step_is_ready(p, rank, step, now_s);
+    }
+    for (int32_t m = t->taken_from[rank]; m < t->taken_from[rank + 1]; m++)
+        p->is_there[t->taken[m]] = false;
+    while (early >= 0) {
+        int32_t m = early;
+        early = p->early[m];
+        tensor_came(p, rank, m, now_s);
+    }
+    go_on(p, i, node);
+}
+
 /* Where a worker needs no time, it begins the first iteration at once. */
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s) {
+    if (p->t.steps) {
+        if (start_s > 0)
+            put_later(p, p->now_s + start_s, (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
+        else
+            begin_steps(p, i, node, p->now_s + start_s);
+        return;
+    }
     const double *ready_s = p->ready_s + (i * p->t.workers + p->t.rank[node]) * p->t.buckets;
     for (int32_t bucket = 0; bucket < p->t.buckets && !p->lacks_memory; bucket++) {
         double after_s = start_s + ready_s[bucket];
@@ -375,8 +549,22 @@ static void happen(struct player *p, struct message m) {
     if (m.what < 0) {
         if (m.iteration == p->opened)
             open_next(p);
-        if (!p->lacks_memory)
+        int64_t what = ~m.what - p->t.buckets;
+        if (p->lacks_memory)
+            return;
+        if (what < 0)
             complete(p, m.iteration, m.node, ~m.what);
+        else if (what < p->t.steps)
+            end_step(p, m.iteration, m.node, (int32_t)what);
+        else
+            begin_steps(p, m.iteration, m.node, p->now_s);
+    } else if (m.what >= 2 * p->t.chunks) {
+        int32_t tensor = (int32_t)(m.what - 2 * p->t.chunks);
+        if (++p->parts[tensor] < ways_of(p, p->t.tensor_pair[tensor]))
+            return;
+        p->parts[tensor] = 0;
+        tensor_came(p, p->t.rank[m.node], tensor, p->now_s);
+        go_on(p, m.iteration, m.node);
     } else {
         int64_t own = m.node * p->t.buckets + p->t.bucket[m.what / 2];
         struct iteration *it = p->iteration[m.iteration];
@@ -396,15 +584,23 @@ static void note(struct player *p, struct message m) {
         p->lacks_memory = true;
 }
 
-/* Begin iterations: double[iterations, workers, buckets], double[workers]. Return how many nodes have all sums now. */
+/* Begin iterations: double[iterations, workers, buckets] or, where there are steps, double[iterations, steps + workers]:
+ * how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is written, where
+ * there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long it had no step
+ * to take, by phase. Return how many nodes have all sums now. */
 int64_t player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
-                     const int32_t *workers) {
+                     const int32_t *workers, double *notes) {
     forget_all(p);
     p->iteration = calloc((size_t)iterations, sizeof *p->iteration);
     if (!p->iteration)
         return NO_MEMORY;
     p->iterations = iterations;
     p->ready_s = ready_s;
+    p->notes = notes;
+    for (int64_t m = 0; m < p->t.tensors; m++)
+        p->is_there[m] = true; /* until a worker begins, all that comes is early */
+    for (int64_t rank = 0; rank < p->t.workers; rank++)
+        p->agenda[rank] = (struct agenda){.early_first = -1, .is_busy = true};
     p->is_over = p->is_changing = false;
     p->events = p->told_count = 0;
     p->now_s = p->last_s = p->n.now(p->n.state);
@@ -429,8 +625,10 @@ int player_step(struct player *p, double changes_s) {
                 p->now_s = p->n.now(p->n.state);
                 const int32_t *ended = p->n.ended(p->n.state);
                 for (int64_t at = 0; at < count; at++) {
-                    double delay_s = p->t.delay_s[p->pair[ended[at]]];
+                    int32_t way = p->way[ended[at]];
+                    double delay_s = p->t.delay_s[way];
                     struct message m = take_first(p, &p->sent[ended[at]]);
+                    p->carried[way] += bits_of(p, m.what);
                     if (delay_s > 0)
                         put_later(p, p->now_s + delay_s, m);
                     else
@@ -467,12 +665,15 @@ int player_step(struct player *p, double changes_s) {
 const int32_t *player_told(const struct player *p) { return p->told; }
 int64_t player_told_count(const struct player *p) { return p->told_count; }
 
-/* Say between which pair of nodes a message waits; return its chunk, -1 if none does. */
-int64_t player_waiting(const struct player *p, int32_t *pair) {
+/* By way, the bits of messages that have ended. */
+const double *player_carried(const struct player *p) { return p->carried; }
+
+/* Say on which way a message waits; return its bits, -1 if none does. */
+double player_waiting(const struct player *p, int32_t *way) {
     for (int64_t number = 0; number < p->connections; number++)
         if (p->sent[number].first >= 0) {
-            *pair = p->pair[number];
-            return p->message[p->sent[number].first].what / 2;
+            *way = p->way[number];
+            return bits_of(p, p->message[p->sent[number].first].what);
         }
     return -1;
 }

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import TopologyError, TrialError
+from testbed.base.errors import TrialError
 from testbed.topologies.model import Topology
 from testbed.workloads.play.compiled import POINTER, WHOLE, Calls, Compiled, checked, library, no_memory
 from testbed.workloads.play.fluid import Fluid
@@ -25,12 +25,16 @@ MOST_AT_ONCE = 10**6
 
 OVER, GOES_ON, CHANGES, STANDS_STILL = range(4)
 """Results of ``player_step``."""
-SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs")
+SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors")
 ARRAYS = (
     *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
-    *("path_from", "path", "to", "delay_s"),
+    *("way_from", "path_from", "path", "to", "delay_s"),
+    *("step_from", "needs", "then", "phase", "give_from", "taker", "tensor_pair", "taken_from", "taken", "tensor_bits"),
 )
+NOTES = 4
+"""Numbers of a worker in an iteration of steps: when its gradient was ready, and for how long it had no step to take,
+by the phase of the step that it then took."""
 
 
 class _Tables(ctypes.Structure):
@@ -102,12 +106,15 @@ class Planned:
 class Player:
     """Simulated time of a topology, in which synchronisations are played one after the other.
 
+    Two nodes have a connection over each of several circuits, as :class:`testbed.workloads.sync.bundle.Bundle` has
+    them: a chunk takes the one that has got the fewest bytes, and a message of steps has a part for each.
+
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
     rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network from the rates of its
     directed links.
 
     Raises:
-        TopologyError: nodes without a route, or with several connections.
+        TopologyError: nodes without a route.
         MissingToolError: there is no compiled library.
         MemoryLimitError: (every method) there is no memory.
     """
@@ -123,25 +130,36 @@ class Player:
         engine: Callable[[NDArray[np.float64]], Network] = Fluid,
     ) -> None:
         self._topology, self._work, self._library = topology, work, library()
+        self._goodput = goodput
+        self.notes = np.zeros((0, len(work.workers), NOTES))
+        """Of the latest play, where there are steps: float64[iterations, workers, 4] (:data:`NOTES`). Those of an
+        iteration count once all workers have its sums."""
         self._timeline = timeline or Planned()
         self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
-        hops, links = array("i", [0]), array("i")
+        ways, hops, links = array("i", [0]), array("i", [0]), array("i")
         for src, dst in work.pairs.tolist():
-            links.extend(path_of(topology, seed, src, dst))
-            hops.append(len(links))
-        path_from, path = np.array(hops), np.array(links)
+            for way in ways_of(topology, seed, src, dst):
+                links.extend(way)
+                hops.append(len(links))
+            ways.append(len(hops) - 1)
+        self._way_from, path_from, path = (np.array(each, np.int32) for each in (ways, hops, links))
+        self._pair_of = np.repeat(np.arange(len(work.pairs)), np.diff(self._way_from))
         delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
         self._arrays = {
             **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
+            **work.by_worker,
             "bits": 8 * (work.chunk_bytes / goodput),
+            "tensor_bits": 8 * (work.steps.message_bytes / goodput),
+            "way_from": self._way_from,
             "path_from": path_from,
             "path": path,
-            "to": np.ascontiguousarray(work.pairs[:, 1]),
-            "delay_s": np.add.reduceat(delay_s, path_from[:-1]),
+            "to": np.ascontiguousarray(work.pairs[self._pair_of, 1]),
+            "delay_s": np.add.reduceat(delay_s, path_from[:-1]) if len(delay_s) else delay_s,
         }
-        sizes = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
-        tables = _Tables(*sizes, len(work.pairs), *(self._arrays[name].ctypes.data for name in ARRAYS))
+        synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
+        sizes = *synchronised, len(work.pairs), len(self._pair_of), len(work.steps), len(work.tensor_pair)
+        tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         calls = self._called.calls()
         self._player = self._library.player_new(ctypes.byref(tables), ctypes.byref(calls), MOST_AT_ONCE)
         if not self._player:
@@ -150,6 +168,12 @@ class Player:
     def __del__(self) -> None:
         if getattr(self, "_player", None):
             self._library.player_free(self._player)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether two nodes have several connections. Which one carries what then depends on what each carried
+        before."""
+        return len(self._pair_of) > len(self._work.pairs)
 
     @property
     def now_s(self) -> float:
@@ -171,21 +195,22 @@ class Player:
 
         Args:
             ready_s: float64[iterations, workers, buckets]: when buckets are complete after the worker has begun the
-                iteration; float64[workers, buckets] of one iteration; None: of one, at once.
+                iteration; float64[workers, buckets] of one iteration; None: of one, at once. Where there are steps,
+                how long these take (:attr:`.Synchronisation.shape`).
             start_s: float64[workers]: when each worker begins the first iteration; None: at once.
 
         Raises:
             TrialError: messages are left that cannot move, or time stands still.
         """
-        shape = len(self._work.workers), self._work.buckets
+        shape, count = self._work.shape, len(self._work.workers)
         ready = np.ascontiguousarray(np.zeros(shape) if ready_s is None else ready_s, float).reshape(-1, *shape)
-        start = np.ascontiguousarray(np.zeros(shape[0]) if start_s is None else start_s, float)
+        start = np.ascontiguousarray(np.zeros(count) if start_s is None else start_s, float)
         if not (np.isfinite(ready).all() and np.isfinite(start).all()):  # time would never get there
             raise ValueError("a bucket that is never complete, or a worker that never begins")
         workers = np.array(self._work.workers, np.int32)
-        begun = self._library.player_begin(
-            self._player, len(ready), ready.ctypes.data, start.ctypes.data, workers.ctypes.data
-        )
+        self.notes = np.zeros((len(ready) if len(self._work.steps) else 0, count, NOTES))
+        told = (each.ctypes.data for each in (ready, start, workers, self.notes))
+        begun = self._library.player_begin(self._player, len(ready), *told)
         said = GOES_ON if begun >= 0 else begun
         while said != OVER:
             self._checked(said)
@@ -203,6 +228,11 @@ class Player:
         """Return the bytes of messages that have ended, with their headers, by directed link: float64[2 x links]."""
         return self._network.carried_bytes()
 
+    def sent_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes that have come to their receivers, without headers, by pair of nodes (those of the work)."""
+        bits = np.ctypeslib.as_array(self._library.player_carried(self._player), (len(self._pair_of),))
+        return np.bincount(self._pair_of, bits, len(self._work.pairs)) * self._goodput / 8
+
     def _checked(self, said: int) -> None:
         if isinstance(self._called, _Called) and self._called.error is not None:
             raise self._called.error
@@ -213,33 +243,31 @@ class Player:
             )
 
     def _stuck(self) -> TrialError:
-        pair = ctypes.c_int32()
-        chunk = self._library.player_waiting(self._player, ctypes.byref(pair))
-        (src, dst), names = self._work.pairs[pair.value].tolist(), self._topology.nodes
+        way = ctypes.c_int32()
+        bits = self._library.player_waiting(self._player, ctypes.byref(way))
+        (src, dst), names = self._work.pairs[self._pair_of[way.value]].tolist(), self._topology.nodes
         tail, head = self._topology.tail, self._topology.head
-        first, end = self._arrays["path_from"][pair.value : pair.value + 2]
+        first, end = self._arrays["path_from"][way.value : way.value + 2]
         links = self._arrays["path"][first:end].tolist()
-        way = ", ".join(f"{names[tail(d)].name}-{names[head(d)].name}" for d in links)
+        route = ", ".join(f"{names[tail(d)].name}-{names[head(d)].name}" for d in links)
         return TrialError(
-            f"nothing moves after {self._network.now_s:.9f} s of simulated time: {self._work.chunk_bytes[chunk]:,.0f} "
-            f"bytes from {names[src].name} to {names[dst].name} wait for the links {way}",
+            f"nothing moves after {self._network.now_s:.9f} s of simulated time: {bits * self._goodput / 8:,.0f} "
+            f"bytes from {names[src].name} to {names[dst].name} wait for the links {route}",
             fix="let the blocked link come back",
         )
 
 
-def path_of(topology: Topology, seed: int, src: int, dst: int) -> tuple[int, ...]:
-    """Draw the path of a connection."""
+def ways_of(topology: Topology, seed: int, src: int, dst: int) -> Iterator[tuple[int, ...]]:
+    """Draw the path of each connection between two nodes."""
     paths = topology.paths(src, dst)
     if len(paths) == 1:
-        return paths[0].links
-    if (several := len({path.connection for path in paths})) > 1:
-        names = topology.nodes
-        raise TopologyError(
-            f"{names[src].name} and {names[dst].name} have {several} connections; one can be simulated",
-            fix="take a topology without parallel circuits and without every_nic",
-        )
-    drawn = random.Random(f"{seed} {src} {dst}")
-    return drawn.choices(paths, [path.weight for path in paths])[0].links
+        yield paths[0].links
+        return
+    for connection in sorted({path.connection for path in paths}):
+        own = [path for path in paths if path.connection == connection]
+        name = f"{seed} {src} {dst}" + f" {connection}" * (connection > 0)
+        drawn = random.Random(name)
+        yield own[0].links if len(own) == 1 else drawn.choices(own, [path.weight for path in own])[0].links
 
 
 class _Called:

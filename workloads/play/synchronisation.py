@@ -13,6 +13,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.workloads.play.steps import Steps, no_steps
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.messages import Children
@@ -25,6 +26,8 @@ Numbers = NDArray[np.int32]
 @dataclass(frozen=True, eq=False)
 class Synchronisation:
     """The decisions of all nodes in an iteration: K chunks with those of exponents, C classes, V nodes, G gates.
+
+    Where there are steps, a worker's own parts of all buckets are complete when it has done its last one.
 
     A node takes partial sums of a bucket when its own part of it is complete, as the engine does. Nodes without a
     gradient take them at once. Each worker begins an iteration when it has the sums of the one before, whatever the
@@ -45,7 +48,9 @@ class Synchronisation:
         up, down: int32[C, V], the pair that a chunk's way up from a node is, or its way down to it.
         pairs: int32[P, 2], nodes between which messages go.
         rank, first_class: int32[V]; rank -1 is no worker.
-        missing: int64[V], messages and own buckets that have to come in an iteration.
+        missing: int64[V], messages of sums and own buckets that have to come in an iteration.
+        steps: what workers do before.
+        tensor_pair: int32[M], the pair of each message of steps; -1 where it does not leave its node.
     """
 
     nodes: int
@@ -70,10 +75,38 @@ class Synchronisation:
     rank: Numbers
     first_class: Numbers
     missing: NDArray[np.int64]
+    steps: Steps
+    tensor_pair: Numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what the player is told of an iteration: [workers, buckets], when they are complete, or, where there
+        are steps, what :meth:`.Steps.times_s` says."""
+        workers = len(self.workers)
+        return (len(self.steps) + workers,) if len(self.steps) else (workers, self.buckets)
+
+    @property
+    def by_worker(self) -> dict[str, Numbers]:
+        """Tables of steps, as ``player.c`` has them."""
+        steps, ranks = self.steps, range(len(self.workers) + 1)
+        takers = steps.rank[steps.taker]
+        taken = np.argsort(takers, kind="stable")
+        return {
+            "step_from": _numbers(np.searchsorted(steps.rank, ranks)),
+            "needs": steps.needs,
+            "then": steps.then,
+            "phase": steps.phase,
+            "give_from": _numbers(np.searchsorted(steps.giver, range(len(steps) + 1))),
+            "taker": steps.taker,
+            "tensor_pair": self.tensor_pair,
+            "taken_from": _numbers(np.searchsorted(takers[taken], ranks)),
+            "taken": _numbers(taken),
+        }
 
 
-def synchronisation(forest: Forest, chunks: ChunkTable) -> Synchronisation:
-    """Make the tables of a synchronisation of these chunks."""
+def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = None) -> Synchronisation:
+    """Make the tables of a synchronisation of these chunks, after the steps of workers."""
+    steps = steps or no_steps()
     every = numbered(forest, chunks)
     count, nodes = len(every.klass) - len(every.barrier), len(forest.nodes)
     klass = every.klass[:count]
@@ -85,7 +118,7 @@ def synchronisation(forest: Forest, chunks: ChunkTable) -> Synchronisation:
     per_class = np.bincount(klass, minlength=forest.classes)
     rank = np.full(nodes, -1, np.int32)
     rank[list(forest.workers)] = np.arange(len(forest.workers))
-    up, down, pairs = _pairs(forest, per_class > 0)
+    up, down, tensor_pair, pairs = _pairs(forest, per_class > 0, steps)
     return Synchronisation(
         nodes=nodes,
         workers=forest.workers,
@@ -109,22 +142,53 @@ def synchronisation(forest: Forest, chunks: ChunkTable) -> Synchronisation:
         rank=rank,
         first_class=_numbers([first_class(forest, node) for node in range(nodes)]),
         missing=children.counts.T @ per_class + (forest.broadcast >= 0).T @ per_class + every.buckets * (rank >= 0),
+        steps=steps,
+        tensor_pair=tensor_pair,
     )
 
 
-def _pairs(forest: Forest, is_used: NDArray[np.bool_]) -> tuple[Numbers, Numbers, Numbers]:
-    """Number the pairs of nodes between which messages of used classes go."""
-    nodes = np.arange(len(forest.nodes))
-    ways = np.stack(
-        [
-            np.where((forest.reduce >= 0) & is_used[:, None], nodes * len(nodes) + forest.reduce, -1),
-            np.where((forest.broadcast >= 0) & is_used[:, None], forest.broadcast * len(nodes) + nodes, -1),
-        ]
+def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronisation:
+    """Make the tables of steps alone, after which a worker has its sums: V nodes."""
+    src, dst = np.array(workers)[steps.ends].T
+    used, pair = np.unique(src * nodes + dst, return_inverse=True)
+    none, no_tree = np.zeros(0, np.int32), np.zeros((0, nodes), np.int32)
+    rank = np.full(nodes, -1, np.int32)
+    rank[list(workers)] = np.arange(len(workers))
+    return Synchronisation(
+        nodes=nodes,
+        workers=workers,
+        buckets=1,
+        data=0,
+        **dict.fromkeys(("klass", "bucket", "before", "later", "order", "forward"), none),
+        chunk_bytes=np.zeros(0),
+        group_from=np.zeros(2, np.int32),
+        chunk_from=np.zeros(1, np.int32),
+        **dict.fromkeys(("parent", "below", "up", "down"), no_tree),
+        forward_from=np.zeros(1, np.int32),
+        pairs=np.stack(np.divmod(used, nodes), axis=1).astype(np.int32),
+        rank=rank,
+        first_class=np.zeros(nodes, np.int32),
+        missing=(rank >= 0).astype(np.int64),
+        steps=steps,
+        tensor_pair=pair.astype(np.int32),
     )
-    used = np.unique(ways)
+
+
+def _pairs(forest: Forest, is_used: NDArray[np.bool_], steps: Steps) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Number the pairs of nodes between which messages go, of used classes and of steps."""
+    count = len(forest.nodes)
+    nodes = np.arange(count)
+    up = np.where((forest.reduce >= 0) & is_used[:, None], nodes * count + forest.reduce, -1)
+    down = np.where((forest.broadcast >= 0) & is_used[:, None], forest.broadcast * count + nodes, -1)
+    src, dst = np.array(forest.workers)[steps.ends].T
+    tensors = np.where(src != dst, src * count + dst, -1)
+    used = np.unique(np.concatenate([up.ravel(), down.ravel(), tensors]))
     used = used[used >= 0]
-    up, down = np.searchsorted(used, ways).astype(np.int32)
-    return up, down, np.stack(np.divmod(used, len(nodes)), axis=1).astype(np.int32)
+
+    def numbered(ways: NDArray[np.int64]) -> Numbers:
+        return _numbers(np.where(ways < 0, -1, np.searchsorted(used, ways)))
+
+    return numbered(up), numbered(down), numbered(tensors), _numbers(np.stack(np.divmod(used, count), axis=1))
 
 
 def _numbers(values: NDArray[np.int32] | NDArray[np.int64] | list[int]) -> Numbers:

@@ -14,8 +14,9 @@ from itertools import count
 
 import numpy as np
 
+from testbed.base.errors import TopologyError
 from testbed.topologies.model import Topology
-from testbed.workloads.play.player import Network, Timeline, path_of
+from testbed.workloads.play.player import Network, Timeline, ways_of
 
 Call = Callable[[], None]
 
@@ -99,7 +100,13 @@ class Wires:
         """Return the number of the connection between two nodes, and its delay."""
         known = self._connections.get((src, dst))
         if known is None:
-            path = path_of(self._topology, self._seed, src, dst)
+            path, *others = ways_of(self._topology, self._seed, src, dst)
+            if others:
+                names = " and ".join(self._topology.nodes[node].name for node in (src, dst))
+                raise TopologyError(
+                    f"{names} have {1 + len(others)} connections; traces are simulated over one",
+                    fix="take a topology without parallel circuits and without every_nic",
+                )
             delay_s = float(np.sum([self._topology.links[link // 2].delay_s for link in path]))
             known = self._connections[src, dst] = self._network.connect(path), delay_s
             self._sent.append(deque())

@@ -66,7 +66,7 @@ def algorithm(plan: Plan, floats: int) -> bytes:
     Raises:
         SchemeError: others than the workers take part, its parts are too uneven, or its transfers are not known.
     """
-    if not kinds.of(plan).simulation.is_known:
+    if not kinds.of(plan).simulation.is_of_trees:
         raise SchemeError(f"{plan.scheme} has no transfers that are known beforehand", fix="take ring or tree")
     forest = cast("Forest", plan)  # only trees are simulated
     ranks = {node: rank for rank, node in enumerate(forest.workers)}

@@ -31,7 +31,7 @@ def transfers(
     Raises:
         SchemeError: what moves is not known before it runs.
     """
-    if not kinds.of(plan).simulation.is_known:
+    if not kinds.of(plan).simulation.is_of_trees:
         raise SchemeError(
             f"{plan.scheme} is no scheme whose transfers are known beforehand",
             fix="take a synchronous one, such as ring",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from testbed.base.errors import TopologyError, TrialError
+from testbed.base.errors import TrialError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play import player
@@ -94,10 +94,14 @@ def test_what_never_happens_is_refused(topology: Callable[..., Topology], never_
         list(Player(star, sent(star, (1, 1000))).told(np.full((2, 1), never_s)))
 
 
-def test_nodes_with_several_connections_are_refused(topology: Callable[..., Topology]) -> None:
-    star = topology("star(hosts=3,server_nics=2,routing=every_nic)")
-    with pytest.raises(TopologyError, match="have 2 connections; one can be simulated"):
-        Player(star, sent(star, (2, 4)))
+def test_chunks_take_the_connection_that_has_got_the_fewest_bytes(topology: Callable[..., Topology]) -> None:
+    """Two circuits take two of three chunks and one: 16 ms at 1 Gbit/s."""
+    panel = topology("patch_panel(servers=4,degree=4,rings=[1,1])", rate_bps=10**9)
+    work = sent(panel, (1, 3 * 10**6))
+    player = Player(panel, work)
+    assert player.is_parallel
+    assert [round(at_s, 9) for at_s, node in player.told() if node == 1] == [0.016]
+    assert player.sent_bytes().tolist() == [3 * 10**6]
 
 
 def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topology]) -> None:

@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 class ForestSimulation(Simulation[Forest]):
     """Decisions of our engine."""
 
-    is_known = True
+    is_of_trees = True
+
+    def knows(self, plan: Forest) -> bool:
+        return True
 
     def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
-        gradient, chunk_bytes = chunks
-        klass = cut(plan, gradient.floats, gradient.buckets, chunk_bytes).klass
-        edges = np.count_nonzero(plan.reduce >= 0, axis=1) + np.count_nonzero(plan.broadcast >= 0, axis=1)
-        return int(np.bincount(klass, minlength=plan.classes) @ edges)
+        return count(plan, chunks)
 
     def synchronisation(self, plan: Forest, chunks: tuple[Gradient, int]) -> Synchronisation:
         gradient, chunk_bytes = chunks
         return synchronisation(plan, cut(plan, gradient.floats, gradient.buckets, chunk_bytes))
+
+
+def count(forest: Forest, chunks: tuple[Gradient, int]) -> int:
+    """Count the messages of a synchronisation of a gradient in chunks of so many bytes."""
+    gradient, chunk_bytes = chunks
+    klass = cut(forest, gradient.floats, gradient.buckets, chunk_bytes).klass
+    edges = np.count_nonzero(forest.reduce >= 0, axis=1) + np.count_nonzero(forest.broadcast >= 0, axis=1)
+    return int(np.bincount(klass, minlength=forest.classes) @ edges)

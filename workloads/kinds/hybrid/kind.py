@@ -19,6 +19,7 @@ from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
+from testbed.workloads.kinds.hybrid.simulation import HybridSimulation
 from testbed.workloads.kinds.hybrid.table import HybridTable
 from testbed.workloads.kinds.parts import Carrier, Connections, Gate, OwnSamples, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
@@ -63,6 +64,7 @@ class HybridKind(Kind[Plan]):
     gate = HybridGate()
     predictor = StrategyPredictor()
     table = HybridTable()
+    simulation = HybridSimulation()
     own_samples = OwnSamples(numbers=("mp_wait_forward_s", "mp_wait_backward_s", "late_s"))
 
     # What a plan is

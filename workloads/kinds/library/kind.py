@@ -13,8 +13,9 @@ from testbed.workloads.kinds.forest.kind import ForestKind, own_order
 from testbed.workloads.kinds.forest.sharing import AloneSharing
 from testbed.workloads.kinds.library import installed
 from testbed.workloads.kinds.library.plan import Library, library_of
+from testbed.workloads.kinds.library.simulation import GlooSimulation
 from testbed.workloads.kinds.library.software import LibrarySoftware
-from testbed.workloads.kinds.parts import Carrier, Simulation, Unknown
+from testbed.workloads.kinds.parts import Carrier, Unknown
 from testbed.workloads.kinds.process import Process
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync.forest import Forest
@@ -58,7 +59,7 @@ class LibraryKind(ForestKind):
     run_by = Library
     connections = None
     sharing = AloneSharing()
-    simulation: Simulation[Forest] = Simulation()  # what a library decides is not known
+    simulation = GlooSimulation()
     tools = installed.OPENMPI
     software = LibrarySoftware()
     carrier = LibraryCarrier()
