@@ -46,7 +46,8 @@ SPEC = f"""\
 name: machines
 links: {{rate: {RATE_MBPS * WHOLE_MB / SIZE_MB:.0f} Mbit/s}}
 workload:
-  {{kind: profile, model: alexnet, batch: 2, iterations: 8, scale: {WHOLE_MB / SIZE_MB}, compute: {{pace: {{2: 0.2 s}}}}}}
+  {{kind: profile, model: alexnet, scale: {WHOLE_MB / SIZE_MB}, batch: 2, iterations: 8,
+   compute: {{pace: {{2: 0.2 s}}}}}}
 arms: [{{topology: "spine_leaf(racks=3,hosts_per_rack=2,spines=1)", scheme: ring}}]
 retries: 0
 machines: {{place: {{spine0: node1, leaf0: node1, leaf1: node2, leaf2: node3}}}}
@@ -121,7 +122,7 @@ def ratio(machines: Rehearsal, rounds: int, repeats: int) -> bool:
         ratios.append(gst_s["machines"] / gst_s["netns"])
         print(f"round {number}: {ratios[-1]:.4f}", file=sys.stderr, flush=True)
     print(columns(("round", "lab", "GST", "over bound", "verdicts"), rows, left=2))
-    middle = statistics.median(ratios)
+    middle = float(statistics.median(ratios))
     print(
         f"GST in machines over netns: {middle:.4f} (median of {rounds}; {min(ratios):.4f} to {max(ratios):.4f}), "
         f"asked: 1 within {NEAR:.0%}"
@@ -157,7 +158,8 @@ def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
                 time.sleep(at_s)
                 was = "trained" if list(Path(folder).glob("run/work/*/h*/samples.jsonl")) else "began"
                 if victim is None:
-                    os.kill(first_child(run.pid), signal.SIGKILL)
+                    controller = first_child(run.pid)
+                    os.kill(controller or run.pid, signal.SIGKILL)
                 elif not kill_agent(machines, victim):
                     was = "had no agent"
                 run.wait()

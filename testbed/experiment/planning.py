@@ -205,8 +205,8 @@ def _portions_lines(found: Mapping[str, Any], lay_out: Layout) -> Iterator[str]:
     ways: dict[tuple[Any, ...], list[str]] = {}
     for trial in found["trials"]:
         if "machines" in trial and not trial["repeat"]:
-            rows = ((its["machine"], tuple(its["nodes"]), its["crossing_bps"]) for its in trial["machines"])
-            ways.setdefault(tuple(rows), []).append(trial["trial"])
+            way = tuple((its["machine"], tuple(its["nodes"]), its["crossing_bps"]) for its in trial["machines"])
+            ways.setdefault(way, []).append(trial["trial"])
     for way, trials in ways.items():
         yield "nodes on machines" + (f" ({shortened(trials, SHOWN)})" if len(ways) > 1 else "")
         rows = [
