@@ -36,6 +36,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 from testbed.base.columns import columns
 from testbed.base.python import module_command
 from testbed.machine.processes import first_child
+from tests.patience import until
 from tests.rehearsal.rehearsal import PATH, Rehearsal
 
 MACHINES, MTU = 3, 1600
@@ -55,8 +56,12 @@ machines: {{place: {{spine0: node1, leaf0: node1, leaf1: node2, leaf2: node3}}}}
 SLOW_MBPS = RATE_MBPS
 """Half of what crosses the NIC of the machine with the spine: the ring's way out of, and into, two racks."""
 AGENT = "testbed.lab.machines.on_machine.agent"
-LONGEST_S = 40.0
-"""The most seconds after the start of a run at which something is killed: a trial is in its midst after 20."""
+LONGEST_S = 25.0
+"""The most seconds after the begin of an agent at which something is killed: trials end before."""
+BEGIN_S = 120.0
+"""The most seconds in which an agent begins."""
+COMPILED = "__pycache__"
+"""Word of files that Python leaves when testbed runs there for the first time, and that belong to what was prepared."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -152,37 +157,37 @@ def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
     rows, left = [], 0
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            at_s, victim = draws.uniform(5.0, LONGEST_S), draws.choice((None, *range(MACHINES)))
+            at_s, victim = draws.uniform(0.0, LONGEST_S), draws.choice((None, *range(MACHINES)))
             words = words_of(machines, "machines", 1, Path(folder) / "run")
             with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=PATH) as run:
+                until(lambda: agents(machines, MACHINES - 1), BEGIN_S)
                 time.sleep(at_s)
                 was = "trained" if list(Path(folder).glob("run/work/*/h*/samples.jsonl")) else "began"
                 if victim is None:
                     controller = first_child(run.pid)
                     os.kill(controller or run.pid, signal.SIGKILL)
-                elif not kill_agent(machines, victim):
-                    was = "had no agent"
+                else:
+                    pids = agents(machines, victim)
+                    was = was if pids else "ended"
+                    subprocess.run(machines.on(victim, ["kill", "-KILL", *pids]), capture_output=True)
                 run.wait()
-        seen = {at: machines.differs(at, before[at]) for at in range(MACHINES) if at != victim}
+        seen = {at: machines.differs(at, before[at], COMPILED) for at in range(MACHINES) if at != victim}
         told = "; ".join(f"node{at + 1}: {line}" for at, lines in seen.items() for line in lines)
         left += bool(told)
         who = "controller" if victim is None else f"agent of node{victim + 1}"
         rows.append((str(number), who, f"{at_s:.1f} s", was, told or "nothing"))
         print(*rows[-1], file=sys.stderr, flush=True)
         if victim is not None:  # what a killed agent leaves is its own machine's, until the next one or `testbed clean`
-            words = ["clean", "--inventory", str(machines.inventory), "--yes"]
-            machines.testbed(*words)
+            machines.testbed("clean", "--inventory", str(machines.inventory), "--yes")
             before[victim] = machines.snapshot(victim)
     print(columns(("round", "killed", "after", "run", "left"), rows, left=5))
     print(f"something was left after {left} of {rounds} kills")
     return not left
 
 
-def kill_agent(machines: Rehearsal, number: int) -> bool:
-    """Kill a machine's agent, if there is one."""
-    found = subprocess.run(machines.on(number, ["pgrep", "-f", AGENT]), text=True, capture_output=True).stdout.split()
-    subprocess.run(machines.on(number, ["kill", "-KILL", *found]), capture_output=True)
-    return bool(found)
+def agents(machines: Rehearsal, number: int) -> list[str]:
+    """PIDs of a machine's agent, as it sees them; none if there is no agent."""
+    return subprocess.run(machines.on(number, ["pgrep", "-f", AGENT]), text=True, capture_output=True).stdout.split()
 
 
 if __name__ == "__main__":
