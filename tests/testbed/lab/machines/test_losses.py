@@ -19,7 +19,9 @@ from testbed.lab.place import Opening
 from tests.patience import until
 from tests.rehearsal.rehearsal import PATH, Rehearsal
 
+from ..attack import LIMITS, Ground, attack
 from ..test_contract import up
+from ..test_hostile import nothing_came_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.rehearse]
 CUT_S = 2.0
@@ -58,6 +60,17 @@ def test_a_machine_that_falls_silent_is_lost_and_can_be_had_again(tunnelled: Reh
             lab.down()
         up(lab)
         lab.verify()
+
+
+def test_a_worker_that_means_harm_gets_nowhere(tunnelled: Rehearsal, tmp_path: Path) -> None:
+    before = [tunnelled.snapshot(number) for number in range(3)]
+    spec = str(tmp_path / "spec")  # machines must have it at the same place
+    for number in range(3):
+        subprocess.run(tunnelled.on(number, ["mkdir", "-p", spec]), check=True)
+    with MachinesLab(Opening(inventory=tunnelled.inventory)) as lab:
+        nothing_came_of(attack(lab, tmp_path, Ground(frozenset({LIMITS}), is_shared=False)))
+    for number in range(3):
+        assert tunnelled.differs(number, before[number], "__pycache__") == []
 
 
 @pytest.fixture
