@@ -28,7 +28,7 @@ CUT_S = 2.0
 SPEC = """\
 name: losses
 links: {rate: 100 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [16], iterations: 30, compute: {pace: {16: 0.2 s}}}
+workload: {model: lenet5, dataset: digits, batch: [16], iterations: 30, compute: {mode: paced, pace: {16: 0.2 s}}}
 arms: [{topology: star(hosts=3), scheme: ring}]
 repeats: 2
 retries: 0
@@ -68,7 +68,7 @@ def test_a_worker_that_means_harm_gets_nowhere(tunnelled: Rehearsal, tmp_path: P
     for number in range(3):
         subprocess.run(tunnelled.on(number, ["mkdir", "-p", spec]), check=True)
     with MachinesLab(Opening(inventory=tunnelled.inventory)) as lab:
-        nothing_came_of(attack(lab, tmp_path, Ground(frozenset({LIMITS}), is_shared=False)))
+        nothing_came_of(attack(lab, tmp_path, Ground(frozenset({LIMITS}))))
     for number in range(3):
         assert tunnelled.differs(number, before[number], "__pycache__") == []
 
