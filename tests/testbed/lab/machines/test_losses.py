@@ -28,7 +28,7 @@ CUT_S = 2.0
 SPEC = """\
 name: losses
 links: {rate: 100 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [16], iterations: 30, compute: {mode: paced, pace: {16: 0.2 s}}}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 30, compute: {pace: {32: 0.2 s}}}
 arms: [{topology: star(hosts=3), scheme: ring}]
 repeats: 2
 retries: 0
@@ -63,10 +63,9 @@ def test_a_machine_that_falls_silent_is_lost_and_can_be_had_again(tunnelled: Reh
 
 
 def test_a_worker_that_means_harm_gets_nowhere(tunnelled: Rehearsal, tmp_path: Path) -> None:
+    for number in range(3):  # machines must have what programs read at the same place
+        subprocess.run(tunnelled.on(number, ["mkdir", "-p", str(tmp_path / "spec")]), check=True)
     before = [tunnelled.snapshot(number) for number in range(3)]
-    spec = str(tmp_path / "spec")  # machines must have it at the same place
-    for number in range(3):
-        subprocess.run(tunnelled.on(number, ["mkdir", "-p", spec]), check=True)
     with MachinesLab(Opening(inventory=tunnelled.inventory)) as lab:
         nothing_came_of(attack(lab, tmp_path, Ground(frozenset({LIMITS}))))
     for number in range(3):
