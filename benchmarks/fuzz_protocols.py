@@ -245,7 +245,7 @@ class Answering(Connection):
     def __init__(self, name: str, fleet: Callable[[], Fleet] | None = None, said: bytes = b"") -> None:
         self.name, self.clock, self._kind = name, Clock(), answers.HOSTS
         self.clock.add(1.0, 1.0, 1.0)
-        self._waiting = {i: (do, 1.0, Future()) for i, do in enumerate(RESULTS)}
+        self._waiting = {i: (do, 1.0, 1.0, Future()) for i, do in enumerate(RESULTS)}
         self._out = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(said)))
         if fleet is not None:
             self._on_event = lambda _, event: fleet().on_event(fleet().connections[0], cast(answers.Event, event))

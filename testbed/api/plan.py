@@ -29,15 +29,16 @@ class Plan:
         return self.text()
 
 
-def plan(spec: Path, overrides: Sequence[str] = (), wanted: Wanted = ALL) -> Plan:
+def plan(spec: Path, overrides: Sequence[str] = (), wanted: Wanted = ALL, inventory: Path | None = None) -> Plan:
     """Check an experiment, with settings changed as after ``--set``, and predict; nothing is touched.
 
     Args:
         wanted: the arms, points and trials to plan, if not all.
+        inventory: an Ansible inventory of machines over which the lab spreads a network; they are not asked.
 
     Raises:
-        SpecError: the spec cannot be read, or makes no sense.
+        SpecError: the spec or the inventory cannot be read, or makes no sense.
         UsageError: an override is not ``key=value``, or ``wanted`` leaves no trial.
     """
     source = load(spec, overrides)
-    return Plan(planning.plan(source, wanted.of(source)))
+    return Plan(planning.plan(source, wanted.of(source), inventory))

@@ -245,17 +245,20 @@ def plan(
     points: Points = [],  # noqa: B006
     only: Only = [],  # noqa: B006
     backend: Backend = None,
+    inventory: Inventory = None,
     as_json: AsJson = False,
 ) -> None:
     """Check an experiment and say what it would do.
 
-    It lists the trials, their least GST and duration, and what would be built. It changes nothing.
+    It lists the trials, their least GST and duration, and what would be built. With --inventory, if the lab
+    spreads a network over machines, it also lists the nodes of each. It changes nothing, and asks no machine.
     """
-    from testbed.api.labs import with_backend
+    from testbed.api.labs import lab_of, with_backend
     from testbed.api.plan import Wanted
     from testbed.api.plan import plan as predicted
 
-    found = predicted(spec, with_backend(overrides, backend), Wanted(arms, points, only))
+    lab = lab_of(spec, overrides, backend, inventory)
+    found = predicted(spec, with_backend(overrides, lab), Wanted(arms, points, only), inventory)
     if as_json:
         print_json(found.facts)
     else:

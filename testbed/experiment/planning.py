@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from testbed.analysis.strikes import never, strikes_of
@@ -19,16 +20,25 @@ from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
 from testbed.experiment.repeats import Planned, Selection
-from testbed.lab.place import Opening
+from testbed.lab.place import Opening, Portion
 from testbed.machine.kernel import sysctl
 from testbed.spec import Source
+from testbed.topologies.model import Topology
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps
 
+FIRST_NODES = 6
+"""The most nodes of a machine that are named."""
+NO_MACHINES = "it is not known which nodes each machine has: name the machines, --inventory FILE"
 
-def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
-    """Check everything and predict; nothing is touched. ``only`` selects cells, if not all are meant.
+
+def plan(source: Source, only: Selection | None = None, inventory: Path | None = None) -> dict[str, Any]:
+    """Check everything and predict; nothing is touched.
+
+    Args:
+        only: selects cells, if not all are meant.
+        inventory: an Ansible inventory, of a lab that spreads a network over its machines; these are not asked.
 
     Raises:
         SpecError: the experiment cannot be, or not in a lab that only plays trials.
@@ -46,6 +56,8 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
             found.require(place.require)
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
+    if spec.place.spreads and inventory is not None:
+        _place(predicted, planned, spec.place.portions(Opening(spec.lab_options, inventory=inventory)))
     firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]
     return {
         "name": spec.name,
@@ -63,9 +75,28 @@ def plan(source: Source, only: Selection | None = None) -> dict[str, Any]:
         "fitted_pace_s": {str(batch): pace_s for batch, pace_s in source.chosen.pace_s.items()},
         "capacity": advice.as_json(),
         "advice": advice.text,
-        "warnings": [*never(firsts), *warnings(planned)],
+        "warnings": [
+            *never(firsts),
+            *warnings(planned),
+            *([NO_MACHINES] if spec.place.spreads and inventory is None else []),
+        ],
         "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
+
+
+def _place(
+    predicted: Sequence[dict[str, Any]],
+    planned: Sequence[Trial],
+    portions: Callable[[Topology], Sequence[Portion]],
+) -> None:
+    """Add to each trial which nodes machines have: ``machine``, ``nodes`` and ``crossing_bps``. Raises SpecError as
+    ``portions`` does."""
+    known: dict[int, list[dict[str, Any]]] = {}
+    for each, trial in zip(predicted, planned, strict=True):
+        topology = trial.topology
+        if id(topology) not in known:  # repeats and arms share one
+            known[id(topology)] = [asdict(portion) for portion in portions(topology)]
+        each["machines"] = known[id(topology)]
 
 
 def _written(source: Source, planned: Sequence[Trial]) -> dict[str, list[str]]:
@@ -164,8 +195,25 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     for trial in found["trials"]:
         if trial.get("jobs") and not trial["repeat"]:
             lines += jobs_lines(trial, lay_out)
+    lines += _portions_lines(found, lay_out)
     lines += _met(found)
     return "\n".join(lines + [f"\nwarning: {one}" for one in found["warnings"]])
+
+
+def _portions_lines(found: Mapping[str, Any], lay_out: Layout) -> Iterator[str]:
+    """Yield a table of machines, if these are known, for each way in which trials' nodes are on them."""
+    ways: dict[tuple[Any, ...], list[str]] = {}
+    for trial in found["trials"]:
+        if "machines" in trial and not trial["repeat"]:
+            way = tuple((its["machine"], tuple(its["nodes"]), its["crossing_bps"]) for its in trial["machines"])
+            ways.setdefault(way, []).append(trial["trial"])
+    for way, trials in ways.items():
+        yield "nodes on machines" + (f" ({shortened(trials, SHOWN)})" if len(ways) > 1 else "")
+        rows = [
+            (machine, str(len(nodes)), shortened(nodes, FIRST_NODES), rate_text(crossing_bps))
+            for machine, nodes, crossing_bps in way
+        ]
+        yield from (lay_out(("machine", "nodes", "names", "links to others"), rows, left=3), "")
 
 
 def _met(found: Mapping[str, Any]) -> Iterator[str]:

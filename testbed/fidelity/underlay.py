@@ -12,7 +12,8 @@ from testbed.fidelity.seen import Seen
 ABOUT = About(
     "underlay",
     sees="how much of what a machine's NIC was measured to carry, with all machines sending at once, it was used for, "
-    "or could be by all of its links to other machines; packets that it dropped",
+    "or could be by all of its links to other machines; packets that it dropped; times in which nothing came from "
+    "another machine",
     misses="use by others within a second; drops at switches between machines, which retransmissions show",
     machine=True,
     remedy="put nodes that send to each other on one machine, or give links lower rates",
@@ -33,8 +34,9 @@ def judge(machines: Sequence[Mapping[str, Any]]) -> Check:
     Args:
         machines: of each its ``machine``, its ``nic``, the ``rate_bps`` that was measured, what it can be used for at
             most by the links that cross (``most_bps``), the highest mean between two readings in the trial
-            (``peak_bps``), and packets ``dropped``. Where no more can be used than is allowed, the peak does not count:
-            it is of others.
+            (``peak_bps``), packets ``dropped``, and how long at most nothing came from another machine (``cut_s``),
+            from when on (``cut_at_s``) and from which (``cut_from``). Where no more can be used than is allowed, the
+            peak does not count: it is of others.
     """
     shares = [one["most_bps"] / one["rate_bps"] for one in machines]
     used = [
@@ -48,4 +50,9 @@ def judge(machines: Sequence[Mapping[str, Any]]) -> Check:
     dropped = {found["machine"]: found["dropped"] for found in machines if found["dropped"]}
     if dropped:
         detail += "; " + ", ".join(f"{count} packets dropped at {machine}" for machine, count in dropped.items())
-    return Check(ABOUT.name, share, MOST, "of a NIC", share <= MOST and not dropped, detail, machine=True)
+    cuts = [one for one in machines if one["cut_s"]]
+    for one in cuts:
+        at = f"from {one['cut_at_s']:.1f} s after the start on"
+        detail += f"; nothing came to {one['machine']} from {one['cut_from']} for up to {one['cut_s']:.1f} s, {at}"
+    fits = share <= MOST and not dropped and not cuts
+    return Check(ABOUT.name, share, MOST, "of a NIC", fits, detail, machine=True)

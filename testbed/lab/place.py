@@ -7,7 +7,7 @@ so it imports what it needs for opening only when it opens. :mod:`testbed.lab.ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from testbed.lab.limits import HTB, Limits
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
+    from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class Leftover:
 
 
 @dataclass(frozen=True)
+class Portion:
+    """Nodes of a network that are on one machine, by name, and the sum of the rates of their links to other machines
+    (bit/s, in one direction)."""
+
+    machine: str
+    nodes: tuple[str, ...]
+    crossing_bps: int
+
+
+@dataclass(frozen=True)
 class DeclaredPlace:
     """A lab, or a program that plays trials, as its folder declares it. A subclass overrides what does not fit.
 
@@ -79,6 +90,7 @@ class DeclaredPlace:
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
         has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
+        spreads: whether one network is spread over these machines (:meth:`portions`).
         plays: whether it only plays trials, so that nothing can be started there.
         varies: whether a trial that is repeated can have other numbers. Where it cannot, each trial runs once.
     """
@@ -93,6 +105,7 @@ class DeclaredPlace:
     has_command_line: bool = False
     has_sockets: bool = False
     takes_inventory: bool = False
+    spreads: bool = False
     plays: bool = False
     varies: bool = True
 
@@ -109,6 +122,16 @@ class DeclaredPlace:
             MissingToolError: what it needs is not installed.
             PrivilegeError: this user may not have such a lab.
             UsageError: something that it must know is missing.
+        """
+        raise NotImplementedError
+
+    def portions(self, opening: Opening) -> Callable[[Topology], Sequence[Portion]]:
+        """Read the opening's inventory, and make a function that says which nodes of a network each machine has; no
+        machine is asked.
+
+        Raises:
+            TestbedError: the inventory makes no sense. The function raises SpecError if the spec places a node that is
+                not there, or on no machine.
         """
         raise NotImplementedError
 

@@ -241,7 +241,7 @@ class _Schema:
                 continue
             before = key
             field = field_of(group, key)
-            if field and get_origin(field.annotation) is dict:
+            if field and _is_mapping(field):
                 next(keys, None)  # a name of the user's choice
             group = next(_groups(field), None) if field else group.others
         return group
@@ -265,7 +265,7 @@ class _Schema:
         within = self.field(path[:-1]) if len(path) > 1 else None
         if field is None and self.keys(path):
             return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}"
-        if field is None and within and within.examples and get_origin(within.annotation) is dict:
+        if field is None and within and within.examples and _is_mapping(within):
             return str(within.examples[0]).strip("{}").partition(": ")[2]  # of a name of the user's choice
         if field is None:
             return "1"
@@ -289,6 +289,11 @@ def _groups(field: Any) -> Iterator[type[Group]]:
 def field_of(group: type[Group], key: str) -> Any:
     """Find the field that a key of a spec is, None where there is none."""
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
+
+
+def _is_mapping(field: Any) -> bool:
+    """Whether a field's value has keys of the user's choice."""
+    return any(get_origin(kind) is dict for kind in (field.annotation, *get_args(field.annotation)))
 
 
 def _words(field: Any) -> list[str]:

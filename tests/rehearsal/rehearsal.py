@@ -161,6 +161,16 @@ class Rehearsal:
         """Run :meth:`command` to its end."""
         return subprocess.run(self.command(words), text=True, capture_output=True, **options)
 
+    def widen(self, mtu: int) -> None:
+        """Give the hosts addresses on their first training NICs, and these an MTU with room for what tunnels add."""
+        for number in range(len(self.names)):
+            for words in (
+                ["ip", "address", "replace", f"10.44.0.{number + 1}/24", "dev", "eth1"],
+                ["ip", "link", "set", "eth1", "mtu", str(mtu)],
+            ):
+                subprocess.run(self.on(number, words), check=True)
+            self.run(["ip", "link", "set", f"t{number}-0", "mtu", str(mtu)], check=True)
+
     def testbed(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run the command line where the controller is."""
         return self.run(module_command("testbed", *arguments), **options)

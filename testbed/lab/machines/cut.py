@@ -163,10 +163,13 @@ def _weights(topology: Topology, units: Sequence[_Unit]) -> _Weights:
 
 def _swap(machine: list[int], sizes: Sequence[int], weights: _Weights, machines: int) -> None:
     """Swap units of one size between each pair of machines, until no pair has less that crosses by it."""
+    count = len(machine)
+    if len(weights) == count * (count - 1) // 2 and len(set(weights.values())) == 1:
+        return  # as in a star, all cuts into parts of these sizes are alike
     import networkx as nx  # here, for it takes a tenth of a second
 
     graph = nx.Graph()
-    graph.add_nodes_from(range(len(machine)))
+    graph.add_nodes_from(range(count))
     graph.add_weighted_edges_from((a, b, rate_bps) for (a, b), rate_bps in weights.items())
 
     def crossing_bps(of: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ each."""
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connect
 from testbed.lab.baremetal.controller.fleet import Fleet, Started
 from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
+from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
@@ -41,6 +43,10 @@ from testbed.topologies.model import Topology
 
 WORK_TIMEOUT_S = 60.0
 """Seconds that a machine may take to build its share, and to start processes."""
+SILENT_S = 10.0
+"""Seconds for which a machine may say nothing; it is asked for its clock every second."""
+BACK_S, AGAIN_S = 60.0, 1.0
+"""Seconds that a trial waits for a machine that was lost in an earlier one, and between two attempts to reach it."""
 PINGS = 11
 """Number of round trips between two machines, of which the shortest counts."""
 TAKE = "take the lab netns"
@@ -98,7 +104,7 @@ class MachinesLab:
             LabError: one cannot be had.
         """
         hosts = self._machines.inventory.hosts
-        found = [self._machines.connect(host) for host in hosts]
+        found = [self._connection(host) for host in hosts]
         asked = {
             number: one.begin(MachineRequests.open(host.nics[0].name, host.nics[0].address))
             for number, (one, host) in enumerate(zip(found, hosts, strict=True))
@@ -111,6 +117,26 @@ class MachinesLab:
             self._nics = Nics()
             self._round_trips_s = _round_trips_s(found, [self._opened[one]["address"] for one in found])
         return found
+
+    def _connection(self, host: Host) -> Connection:
+        """Connection to a machine: if that was lost in an earlier trial, as soon as the machine answers again.
+
+        Raises:
+            LabError: it does not.
+        """
+        until_s = time.monotonic() + BACK_S
+        while True:
+            found = self._machines.connect(host)
+            if not self._ups or found in self._opened:
+                return found
+            try:
+                found.ask(MachineRequests.hello(), BACK_S)
+            except LabError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(AGAIN_S)
+            else:
+                return found
 
     def _underlay(self, connections: Sequence[Connection]) -> Underlay:
         opened = [self._opened[one] for one in connections]
@@ -156,10 +182,11 @@ class MachinesLab:
         self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
         self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
         self._started, self._changes, self._ups = {}, {}, self._ups + 1
-        self._fleet = fleet = Fleet(connections)
+        self._fleet = fleet = Fleet(connections, SILENT_S)
         sent = _without_router(topology), settings
         try:
-            self._nics.measure(fleet, underlay.addresses, self._host_nics)
+            ends = [(self._opened[one]["address"], self._opened[one]["port"]) for one in connections]
+            self._nics.measure(fleet, ends, self._host_nics)
             calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
             self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
             fleet.begin()

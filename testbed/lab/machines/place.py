@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from testbed.lab.baremetal.place import InventoryPlace
-from testbed.lab.place import Opening
+from testbed.lab.place import Opening, Portion
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
+    from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,26 @@ class MachinesPlace(InventoryPlace):
 
         return MachinesLab(opening)
 
+    def portions(self, opening: Opening) -> Callable[[Topology], Sequence[Portion]]:
+        inventory, spread = self.inventory(opening), opening.options or Spread()
+        from testbed.lab.baremetal.preparing.inventory import load
+        from testbed.lab.machines.cut import cut
+
+        names = [host.name for host in load(inventory).hosts]
+
+        def of(topology: Topology) -> list[Portion]:
+            made = cut(topology, names, spread.place)
+            return [
+                Portion(
+                    name,
+                    tuple(topology.nodes[node].name for node in made.nodes(number)),
+                    made.crossing_bps(topology, number),
+                )
+                for number, name in enumerate(names)
+            ]
+
+        return of
+
 
 PLACE = MachinesPlace(
     "machines",
@@ -40,4 +62,5 @@ PLACE = MachinesPlace(
     forwards=False,
     has_agent=False,
     takes_inventory=True,
+    spreads=True,
 )

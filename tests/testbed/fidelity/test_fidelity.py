@@ -442,9 +442,12 @@ def test_drops_name_the_worst_link() -> None:
 CARRIES = "node1's eth1, which carries 300 Mbit/s"
 
 
-def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1") -> dict[str, Any]:
+def nic(
+    most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1", cut_s: float = 0.0
+) -> dict[str, Any]:
     one = {"machine": machine, "nic": "eth1", "rate_bps": 300e6}
-    return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped}
+    cut = {"cut_s": cut_s, "cut_at_s": 3.0, "cut_from": "node2"}
+    return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped, **cut}
 
 
 @pytest.mark.parametrize(
@@ -462,6 +465,11 @@ def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node
             [nic(150e6, 0, dropped=3)],
             False,
             f"50% of {CARRIES}, if all links to other machines are full; 3 packets dropped at node1",
+        ),
+        (
+            [nic(400e6, 60e6, cut_s=2.04)],
+            False,
+            f"20% of {CARRIES}; nothing came to node1 from node2 for up to 2.0 s, from 3.0 s after the start on",
         ),
     ],
 )

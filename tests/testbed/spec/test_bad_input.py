@@ -139,6 +139,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "docker_unknown_key": ("seed: 1", "seed: 1\ndocker: {cpu: 2}"),
     "docker_for_text": ("seed: 1", "seed: 1\ndocker: mine"),
     "machines_for_text": ("seed: 1", "seed: 1\nmachines: {place: node1}"),
+    "machines_number_for_a_name": ("seed: 1", "seed: 1\nmachines: {place: {h0: 1}}"),
     "machines_unknown_key": ("seed: 1", "seed: 1\nmachines: {places: {h0: node1}}"),
     "seed_negative": ("seed: 1", "seed: -1"),
     "name_is_a_path": ("name: small", "name: ../small"),

@@ -58,6 +58,7 @@ MOST_ERRORS_BYTES = 16 << 20
 """The most bytes that a host may write on standard error, which is kept in a file."""
 LAST_ERRORS_BYTES = 64 << 10
 """Bytes at the end of standard error that are searched for the reason of an end."""
+GO_ON = "see whether it is on and reachable; then go on with testbed run --resume"
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 """Setting of the environment, as in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
@@ -119,7 +120,9 @@ class Connection:
     ) -> None:
         self.host, self.name, self.clock = host, host.name, Clock()
         self._kind, self._on_event = agent, on_event
-        self._waiting: dict[int, tuple[str, float, Pending[Any]]] = {}
+        self._waiting: dict[int, tuple[str, float, float, Pending[Any]]] = {}
+        """Requests without an answer, the oldest first: name, when asked, seconds that the answer may take."""
+        self._heard_s = time.monotonic()
         self._lock = threading.Lock()
         self._next, self._leaving = 0, False
         self.lost: LabError | None = None
@@ -146,8 +149,8 @@ class Connection:
         self._thread = threading.Thread(target=self._read, name=f"agent-{host.name}", daemon=True)
         self._thread.start()
 
-    def begin(self, call: Call[_T]) -> Pending[_T]:
-        """Send a request, and return the answer that is to come.
+    def begin(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> Pending[_T]:
+        """Send a request, and return the answer that is to come, within this time.
 
         Raises:
             LabError: the agent is gone.
@@ -158,7 +161,7 @@ class Connection:
                 raise self._gone(self.lost)
             number, self._next = self._next, self._next + 1
             line = json.dumps({"id": number, "do": call.name, **call.arguments}).encode() + b"\n"
-            self._waiting[number] = call.name, time.monotonic(), answer
+            self._waiting[number] = call.name, time.monotonic(), timeout_s, answer
             try:
                 self._in.write(line)
                 self._in.flush()
@@ -185,12 +188,20 @@ class Connection:
 
     def ask(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
         """Send a request and wait for its result. Raises LabError as :meth:`begin` and :meth:`end` do."""
-        return self.end(self.begin(call), timeout_s)
+        return self.end(self.begin(call, timeout_s), timeout_s)
 
-    def exchange(self) -> None:
+    def exchange(self, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Compare the clocks once. Raises LabError."""
-        said_s, asked_s, answered_s = self._answered(self.begin(HostRequests.time()), ANSWER_TIMEOUT_S)
+        said_s, asked_s, answered_s = self._answered(self.begin(HostRequests.time()), timeout_s)
         self.clock.add(asked_s, said_s, answered_s)
+
+    def give_up(self, most_s: float) -> None:
+        """End the connection if the host has said nothing for longer than ``most_s``, though the request that it has
+        to answer first takes no time."""
+        for _, asked_s, timeout_s, _ in list(self._waiting.values())[:1]:
+            if timeout_s <= ANSWER_TIMEOUT_S and time.monotonic() - max(asked_s, self._heard_s) > most_s:
+                self._refused = HostError(f"it has said nothing for {most_s:g} s", fix=GO_ON)
+                self._process.kill()
 
     def put(self, name: str, content: bytes, mode: int = 0o644) -> list[Pending[None]]:
         """Begin to write a file below the agent's working directory, in pieces: an agent looks through lines."""
@@ -228,6 +239,7 @@ class Connection:
         for."""
         greeting_bytes = 0
         while line := self._out.readline(LONGEST_LINE_BYTES + 1):
+            self._heard_s = time.monotonic()
             if len(line) > LONGEST_LINE_BYTES:
                 raise HostError(f"it says a line of more than {LONGEST_LINE_BYTES:,} bytes", fix=answers.FIX)
             if line.startswith(b"{"):
@@ -247,7 +259,7 @@ class Connection:
         asked = self._waiting.pop(message.id, None)
         if asked is None:
             raise HostError(f"it answers a request {message.id}, of which there is none", fix=answers.FIX)
-        do, asked_s, answer = asked
+        do, asked_s, _, answer = asked
         if isinstance(message, Refusal):
             answer.set_exception(LabError(f"{self.name}: {message.problem}", fix=message.fix))
             return
@@ -280,7 +292,7 @@ class Connection:
             self._waiting.clear()
         if not self._leaving:
             self._on_event(self, Lost(self.lost))  # first, so that who asks again after an answer knows it
-        for _, _, answer in waiting:
+        for *_, answer in waiting:
             answer.set_exception(self._gone(self.lost))
 
     @staticmethod
@@ -298,5 +310,5 @@ class Connection:
         why = answers.plain(said[-1]) if said else f"ssh ended with status {self._process.returncode}"
         return LabError(
             f"{self.name}: the connection to its agent is lost ({why})",
-            fix="see whether it is on and reachable; then go on with testbed run --resume",
+            fix=GO_ON,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import queue
 import threading
 import time
@@ -41,10 +42,10 @@ MOST_EVENTS, EVENTS_PER_S = 10_000, 10.0
 
 class Fleet:
     """Connections by node. What hosts tell of files is appended to local ones, on our clock and in the topology's
-    addresses."""
+    addresses. A host that says nothing for ``silent_s`` is lost."""
 
-    def __init__(self, connections: Sequence[Connection]) -> None:
-        self.connections = tuple(connections)
+    def __init__(self, connections: Sequence[Connection], silent_s: float = math.inf) -> None:
+        self.connections, self._silent_s = tuple(connections), silent_s
         self._node = {id(one): node for node, one in enumerate(connections)}
         self._files: dict[tuple[int, str], Path] = {}
         self._rest: dict[tuple[int, str], bytes] = {}
@@ -89,7 +90,7 @@ class Fleet:
 
     def ask_some(self, calls: Mapping[int, Call[_T]], timeout_s: float = ANSWER_TIMEOUT_S) -> dict[int, _T]:
         """Send some hosts a request each, all at once; their results by node. Raises LabError."""
-        answers = {node: self.connections[node].begin(call) for node, call in calls.items()}
+        answers = {node: self.connections[node].begin(call, timeout_s) for node, call in calls.items()}
         return {node: self.connections[node].end(answer, timeout_s) for node, answer in answers.items()}
 
     def follow(self, node: int, name: str, path: Path) -> None:
@@ -270,7 +271,8 @@ class Fleet:
         while not self._stop.wait(COMPARE_S):
             for one in self.connections:
                 with suppress(LabError):  # who is lost is told of elsewhere
-                    one.exchange()
+                    one.exchange(min(self._silent_s, ANSWER_TIMEOUT_S))
+                one.give_up(self._silent_s)
 
 
 class Started:

@@ -22,6 +22,7 @@ from testbed.lab.baremetal.controller.answers import (
     Whole,
     plain,
 )
+from testbed.lab.machines.on_machine.beats import MOST_TAKEN
 
 DEEPEST, MOST_PARTS = 8, 10_000
 """How deep a description may be, and of how many parts: a machine's says each distinct value once."""
@@ -62,11 +63,20 @@ Description = Annotated[_Described, AfterValidator(described)]
 
 
 class Opened(TypedDict):
-    """NIC of a machine that leads to others, and the way in which links can be impaired there."""
+    """NIC of a machine that leads to others, the way in which links can be impaired there, and a port for beats."""
 
     address: Address
     mtu: Bytes
     way: Literal["netem", "delay line"] | None
+    port: Port
+
+
+class OfNic(TypedDict):
+    """Bytes that a NIC has sent and received, and packets that it has lost; and numbers that came over it, by the
+    address of who sent them."""
+
+    counts: tuple[Bytes, Bytes, Bytes]
+    heard: Annotated[dict[Address, Annotated[list[Bytes], Field(max_length=MOST_TAKEN)]], Field(max_length=MOST_TAKEN)]
 
 
 class Looked(TypedDict):
@@ -107,7 +117,7 @@ MACHINES = AgentKind(
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],
         "traffic": Annotated[list[Carried], Field(max_length=1)],
         "calibrate": Measured,
-        "nic": tuple[Bytes, Bytes, Bytes],
+        "nic": OfNic,
     },
 )
 """Agents of machines on which nodes of a network are."""

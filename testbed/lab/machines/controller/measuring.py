@@ -9,9 +9,10 @@ from dataclasses import asdict
 
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.controller import answers
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S
+from testbed.lab.baremetal.controller.connection import ANSWER_TIMEOUT_S, START_TIMEOUT_S
 from testbed.lab.baremetal.controller.fleet import Fleet
 from testbed.lab.baremetal.networks.measuring import PINGS, rates
+from testbed.lab.baremetal.on_hosts.pings import PATIENCE_S
 from testbed.lab.machines.on_machine.requests import MachineRequests
 from testbed.lab.measurements import Burst, Calibration, Way
 
@@ -79,6 +80,7 @@ def _round_trips(fleet: Fleet, machine: Callable[[int], int], ways: Sequence[Way
     for way in ways:
         port = ports[way.dst, way.remote]
         call = MachineRequests.ping(way.src, way.local, way.remote, port, PINGS)
-        found.append(tuple(fleet.connections[machine(way.src)].ask(call)))
+        limit_s = ANSWER_TIMEOUT_S + PINGS * PATIENCE_S
+        found.append(tuple(fleet.connections[machine(way.src)].ask(call, limit_s)))
     fleet.ask_some({number: MachineRequests.echo([]) for number in ends})
     return found

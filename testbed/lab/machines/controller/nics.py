@@ -1,9 +1,11 @@
-"""NICs between machines: how much they carry, measured once, and how much they were used for in a trial."""
+"""NICs between machines: how much they carry, measured once; how much they were used for in a trial, and whether they
+were cut off from each other meanwhile."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +15,29 @@ from testbed.lab.baremetal.networks.measuring import PROBE_S, UNKNOWN_BPS, rates
 from testbed.lab.machines.on_machine.requests import MachineRequests
 from testbed.lab.measurements import Burst, Way
 
-_Row = tuple[float, Sequence[Sequence[int]]]
-"""Moment of a reading (s), and of each machine bytes sent and received, and packets lost."""
+TRAVEL_S = 0.5
+"""Seconds after which a packet between machines is lost if it has not come."""
+CUT_S = 1.0
+"""Shortest time without a packet that counts as a cut (s)."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A reading: its number, its moment (s), and what each machine says (:meth:`MachineRequests.nic`)."""
+
+    number: int
+    at_s: float
+    told: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Time (s) in which nothing came from another machine, which may be longer than it was, and when it began, counted
+    from the first reading."""
+
+    lasts_s: float
+    begins_s: float
+    sender: int
 
 
 class Nics:
@@ -22,23 +45,30 @@ class Nics:
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._ends: list[tuple[str, int]] = []
+        """Addresses and ports for beats, by machine."""
+        self._count = 0
         self._rates_bps: list[float] = []
         self._now: list[_Row] = []
         self._last: list[_Row] = []
 
-    def measure(self, fleet: Fleet, addresses: Sequence[str], names: Sequence[str]) -> None:
+    def measure(self, fleet: Fleet, ends: Sequence[tuple[str, int]], names: Sequence[str]) -> None:
         """Measure, unless that was done, how much each NIC carries while every machine sends to the next one (bit/s of
         payload). A NIC is as fast as its slower direction.
+
+        Args:
+            ends: address of each machine's NIC, and the port for beats there.
+            names: names of the NICs.
 
         Raises:
             LabError: it could not be measured.
         """
-        self._names = list(names)
-        count = len(addresses)
+        self._names, self._ends = list(names), list(ends)
+        count = len(ends)
         if self._rates_bps or count < 2:
             return
         to = [(number + 1) % count for number in range(count)]
-        ways = [Way(_own(a), _own(b), addresses[a], addresses[b]) for a, b in enumerate(to)]
+        ways = [Way(_own(a), _own(b), ends[a][0], ends[b][0]) for a, b in enumerate(to)]
         came = rates(fleet, [Burst(way, UNKNOWN_BPS, PROBE_S) for way in ways], at=_own)
         found = [min(came[number], came[number - 1]) for number in range(count)]
         if not all(found):
@@ -50,7 +80,12 @@ class Nics:
 
     def read(self, fleet: Fleet, *, ends: bool = False) -> None:
         """Read all NICs. A trial is what lies between two readings that are its ``ends``."""
-        row = time.monotonic(), fleet.ask_each([MachineRequests.nic(name) for name in self._names])
+        self._count += 1
+        calls = [
+            MachineRequests.nic(name, self._count, [end for end in self._ends if end != own])
+            for name, own in zip(self._names, self._ends, strict=True)
+        ]
+        row = _Row(self._count, time.monotonic(), fleet.ask_each(calls))
         self._now.append(row)
         if ends:
             self._last, self._now = self._now, [row]
@@ -59,7 +94,8 @@ class Nics:
         """Say what NICs were used for in the last trial, as :func:`testbed.fidelity.underlay.judge` wants it."""
         found = []
         for number, name in enumerate(machines):
-            rows = [(at_s, counts[number]) for at_s, counts in self._last]
+            rows = [(row.at_s, row.told[number]["counts"]) for row in self._last]
+            cut = max(self._cuts(number), key=lambda one: one.lasts_s, default=None)
             peaks = [
                 8 * max(after[way] - before[way] for way in (0, 1)) / (until_s - since_s)
                 for (since_s, before), (until_s, after) in pairwise(rows)
@@ -73,9 +109,29 @@ class Nics:
                     "most_bps": most_bps[number],
                     "peak_bps": max(peaks, default=0.0),
                     "dropped": dropped,
+                    "cut_s": 0.0 if cut is None else cut.lasts_s,
+                    "cut_at_s": None if cut is None else cut.begins_s,
+                    "cut_from": None if cut is None else machines[cut.sender],
                 }
             )
         return found
+
+    def _cuts(self, machine: int) -> Iterator[Cut]:
+        """Yield the times in which nothing came to a machine from another one, in the last trial."""
+        rows = self._last
+        if not rows:
+            return
+        known = [row for row in rows if row.at_s + TRAVEL_S <= rows[-1].at_s]
+        for sender, (address, _) in enumerate(self._ends):
+            came = {number for row in rows for number in row.told[machine]["heard"].get(address, ())}
+            since_s = rows[0].at_s
+            for row in known if sender != machine else []:
+                if row.number in came:
+                    since_s = row.at_s
+                    continue
+                next_s = rows[row.number - rows[0].number + 1].at_s
+                if next_s - since_s >= CUT_S:
+                    yield Cut(next_s - since_s, since_s - rows[0].at_s, sender)
 
 
 def _own(number: int) -> int:

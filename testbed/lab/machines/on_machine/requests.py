@@ -22,6 +22,7 @@ from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.agent import Parts
 from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
 from testbed.lab.base import SHARED, SHARED_VARIABLE, LinkChange
+from testbed.lab.machines.on_machine.beats import Beats
 from testbed.lab.machines.on_machine.processes import ShareProcesses
 from testbed.lab.machines.on_machine.share_lab import ShareLab
 from testbed.lab.measurements import Burst, Way
@@ -41,6 +42,7 @@ class MachineRequests(AgentRequests):
     def __init__(self, processes: ShareProcesses, parts: Parts) -> None:
         super().__init__(processes, parts.readings, parts.looks)
         self._echoes = pings.Echoes(parts.selector)
+        self._beats: Beats | None = None
 
     @request
     def time(self) -> float:
@@ -50,7 +52,7 @@ class MachineRequests(AgentRequests):
     @request
     def open(self, nic: str, address: str | None) -> dict[str, Any]:
         """Make the lab, with no network yet. Return the address and the MTU of the NIC that leads to other machines,
-        and the way in which links can be impaired here.
+        the way in which links can be impaired here, and the port for other machines' beats.
 
         Args:
             address: the NIC's address, if it may have several.
@@ -74,7 +76,9 @@ class MachineRequests(AgentRequests):
             )
         if not links[nic].is_up:
             raise HostError(f"{nic} is down", fix=f"on it: ip link set {nic} up")
-        return {"address": address or has[0], "mtu": links[nic].mtu, "way": self._lab.impairs_by()}
+        own = address or has[0]
+        self._beats = self._beats or Beats(own)
+        return {"address": own, "mtu": links[nic].mtu, "way": self._lab.impairs_by(), "port": self._beats.port}
 
     @property
     def _lab(self) -> ShareLab:
@@ -203,14 +207,19 @@ class MachineRequests(AgentRequests):
         return [list(vars(one).values()) for one in self._lab.counters()]
 
     @request
-    def nic(self, name: str) -> list[int]:
-        """Read what a NIC of this machine has sent and received (bytes), and how many packets it has lost."""
+    def nic(self, name: str, number: int, to: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Read what a NIC of this machine has sent and received (bytes), and how many packets it has lost; and which
+        numbers came from other machines. Send a number ``to`` these, by address and port."""
+        if self._beats is None:
+            raise LabError("no lab is open", fix="open it first")
+        heard = self._beats.heard()
+        self._beats.send(number, [(address, port) for address, port in to])
         with RouteSocket() as netlink:
             bodies = netlink.dump(rtnetlink.list_link_counters())
         found = {rtnetlink.read_link(body).name: rtnetlink.read_counters(body) for body in bodies}
         if name not in found:
             raise HostError(f"the NIC {name} is gone", fix="see who removed it")
-        return list(found[name])
+        return {"counts": list(found[name]), "heard": heard}
 
     @request
     def traffic(self, first: int, last: int) -> list[dict[str, Any]]:

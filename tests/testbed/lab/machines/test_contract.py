@@ -34,7 +34,7 @@ from ..test_contract import (
     test_workers_can_be_killed_and_the_network_stays,
     up,
 )
-from .conftest import MTU, widen
+from .conftest import MTU
 
 __all__ = [
     "test_a_blocked_link_carries_nothing_and_opens_again",
@@ -101,7 +101,7 @@ def test_nothing_is_left_on_machines_when_a_lab_ends(tunnelled: Rehearsal) -> No
 
 
 def test_an_underlay_that_is_too_narrow_is_refused_with_both_numbers(tunnelled: Rehearsal) -> None:
-    widen(tunnelled, 1500)
+    tunnelled.widen(1500)
     try:
         with (
             MachinesLab(Opening(inventory=tunnelled.inventory)) as lab,
@@ -109,7 +109,7 @@ def test_an_underlay_that_is_too_narrow_is_refused_with_both_numbers(tunnelled: 
         ):
             up(lab)
     finally:
-        widen(tunnelled, MTU)
+        tunnelled.widen(MTU)
 
 
 def test_a_nic_without_an_address_is_refused(tunnelled: Rehearsal) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,31 +8,49 @@ import pytest
 from testbed.base.errors import HostError
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
+from testbed.lab.machines.on_machine.beats import Beats
 
 
 class Counting:
-    """A fleet of two machines whose NICs have counted so."""
+    """A fleet of two machines whose NICs have counted so, and that heard these numbers of each other."""
 
-    def __init__(self, *rows: list[tuple[int, int, int]]) -> None:
+    def __init__(
+        self, rows: Sequence[Sequence[tuple[int, int, int]]], heard: Sequence[tuple[list[int], list[int]]] = ()
+    ) -> None:
         self._rows = list(rows)
+        self._heard = list(heard) or [([], [])] * len(rows)
 
-    def ask_each(self, _: Any) -> list[tuple[int, int, int]]:
-        return self._rows.pop(0)
+    def ask_each(self, _: Any) -> list[dict[str, Any]]:
+        by = zip(self._rows.pop(0), self._heard.pop(0), reversed(ADDRESSES), strict=True)
+        return [{"counts": counts, "heard": {other: heard}} for counts, heard, other in by]
+
+
+ADDRESSES = ("10.0.0.1", "10.0.0.2")
+
+
+def read(monkeypatch: pytest.MonkeyPatch, fleet: Any, moments: Sequence[float], ends: Sequence[bool]) -> Nics:
+    """NICs of two machines after these readings."""
+    nics, times = Nics(), iter(moments)
+    nics._names, nics._rates_bps = ["eth1", "eth1"], [1000.0, 2000.0]
+    nics._ends = [(address, 7) for address in ADDRESSES]
+    monkeypatch.setattr("testbed.lab.machines.controller.nics.time.monotonic", lambda: next(times))
+    for end in ends:
+        nics.read(fleet, ends=end)
+    return nics
+
+
+ROWS = [
+    [(0, 0, 7), (0, 0, 0)],  # before a trial
+    [(900, 0, 7), (0, 900, 0)],
+    [(1000, 10, 7), (10, 1000, 0)],  # after it
+    [(1000, 200, 9), (200, 1000, 0)],  # and after the next one
+]
+NO_CUT = {"cut_s": 0.0, "cut_at_s": None, "cut_from": None}
 
 
 def test_the_busiest_interval_of_the_last_trial_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    nics = Nics()
-    nics._names, nics._rates_bps = ["eth1", "eth1"], [1000.0, 2000.0]
-    fleet: Any = Counting(
-        [(0, 0, 7), (0, 0, 0)],  # before a trial
-        [(900, 0, 7), (0, 900, 0)],
-        [(1000, 10, 7), (10, 1000, 0)],  # after it
-        [(1000, 200, 9), (200, 1000, 0)],  # and after the next one
-    )
-    moments = iter((0.0, 1.0, 3.0, 5.0))
-    monkeypatch.setattr("testbed.lab.machines.controller.nics.time.monotonic", lambda: next(moments))
-    for ends in (True, False, True):
-        nics.read(fleet, ends=ends)
+    heard = [([], []), ([1], [1]), ([2], [2])]
+    nics = read(monkeypatch, Counting(ROWS[:3], heard), (0.0, 1.0, 3.0), (True, False, True))
     first, second = nics.used(["node1", "node2"], [500.0, 600.0])
     assert first == {
         "machine": "node1",
@@ -40,11 +59,45 @@ def test_the_busiest_interval_of_the_last_trial_counts(monkeypatch: pytest.Monke
         "most_bps": 500.0,
         "peak_bps": 7200.0,
         "dropped": 0,
+        **NO_CUT,
     }
     assert (second["peak_bps"], second["dropped"]) == (7200.0, 0)
-    nics.read(fleet, ends=True)
+
+
+def test_what_was_before_the_last_trial_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    nics = read(monkeypatch, Counting(ROWS), (0.0, 1.0, 3.0, 5.0), (True, False, True, True))
     first, _ = nics.used(["node1", "node2"], [500.0, 600.0])
     assert (first["peak_bps"], first["dropped"]) == (8 * 190 / 2, 2)
+
+
+CUTS: dict[str, tuple[list[tuple[list[int], list[int]]], tuple[float, float]]] = {
+    "all came, early or late": ([([], []), ([1, 2], [1]), ([], [2]), ([3, 4], [3]), ([], [4])], (0.0, 0.0)),
+    "two in a row did not come to the first": (
+        [([], []), ([1], [1]), ([], [2]), ([4], [3]), ([], [4])],
+        (3.0, 0.0),
+    ),
+    "too short a time": ([([], []), ([1], [1]), ([2], [2]), ([3], []), ([], [4])], (0.0, 0.0)),
+    "the last may be on its way": ([([], []), ([1], [1]), ([2], [2]), ([3], [3]), ([4], [4])], (0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_a_time_in_which_nothing_came_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    heard, (first_s, second_s) = CUTS[name]
+    moments = (10.0, 11.0, 12.0, 13.0, 13.5) if first_s else (10.0, 10.9, 11.4, 11.8, 12.2)
+    fleet = Counting([ROWS[0]] * 5, heard)
+    found = read(monkeypatch, fleet, moments, (True, False, False, False, True)).used(["node1", "node2"], [500.0] * 2)
+    assert [one["cut_s"] for one in found] == [first_s, second_s]
+    if first_s:
+        assert (found[0]["cut_at_s"], found[0]["cut_from"]) == (0.0, "node2")
+
+
+def test_beats_tell_which_numbers_came() -> None:
+    here, there = Beats("127.0.0.1"), Beats("127.0.0.1")
+    for number in (3, 4):
+        here.send(number, [("127.0.0.1", there.port), ("127.0.0.1", 1)])
+    assert there.heard() == {"127.0.0.1": [3, 4]}
+    assert there.heard() == {}
 
 
 SHAPE = {"directed_links": 6, "rate_bps": 10**8, "qdisc": "htb"}
@@ -53,10 +106,14 @@ WRONG: list[tuple[str, Any]] = [
     ("up", {"mtu": 1500, "shapes": [{"directed_links": -1}]}),
     ("up", {"mtu": 1500, "shapes": [], "deep": [[[[[[[[[[1]]]]]]]]]]}),
     ("up", {"mtu": 1500, "shapes": [], "long": [0] * 20_000}),
-    ("open", {"address": "10.0.0.1", "mtu": 1500, "way": "magic"}),
+    ("open", {"address": "10.0.0.1", "mtu": 1500, "way": "magic", "port": 7}),
     ("spot_check", {"links": 1, "cost_s": -1.0, "differs": []}),
     ("counters", [[0, 1, 2, 3]]),
-    ("nic", [1, 2]),
+    ("nic", {"counts": [1, 2], "heard": {}}),
+    ("nic", {"counts": [1, 2, 3], "heard": {"10.0.0.1" * 50: [1]}}),
+    ("nic", {"counts": [1, 2, 3], "heard": {"10.0.0.1": list(range(2000))}}),
+    ("nic", {"counts": [1, 2, 3], "heard": {f"10.0.{n // 250}.{n % 250}": [] for n in range(2000)}}),
+    ("open", {"address": "10.0.0.1", "mtu": 1500, "way": None, "port": 70_000}),
     ("said", [[0, {"qdiscs": ""}]]),
     ("calibrate", {"pings": 11, "round_trips_s": [[-1.0]], "rates_bps": []}),
     ("down", 1),

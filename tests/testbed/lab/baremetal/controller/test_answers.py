@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from testbed.base.errors import HostError, LabError
 from testbed.execution import supervise
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller import fleet as fleets
-from testbed.lab.baremetal.controller.connection import LONGEST_LINE_BYTES, Connection, Lost
+from testbed.lab.baremetal.controller.connection import ANSWER_TIMEOUT_S, LONGEST_LINE_BYTES, Connection, Lost
 from testbed.lab.baremetal.controller.fleet import MOST_EVENTS, Fleet
 from testbed.lab.baremetal.networks import measuring
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
@@ -327,3 +328,20 @@ def test_paths_outside_of_a_folder_are_found() -> None:
     bad = ["/a/work/../../etc/x", "/etc/x", "a/work/x", "/a/work", "/a/work/", "/a/work/x\x1b", 7, "/a/workx", ""]
     assert module.outside(fine, "/a/work") == []
     assert module.outside([*fine, *bad], "/a/work") == [repr(str(one)) for one in bad]
+
+
+def test_a_host_that_says_nothing_is_given_up_unless_it_has_something_long_to_do(connect: Connect) -> None:
+    connection = connect(":")
+    connection.begin(HostRequests.hello(), ANSWER_TIMEOUT_S + 1)
+    until(lambda: time.monotonic() - connection._heard_s > 0.2)
+    connection.give_up(0.1)
+    assert connection.lost is None
+    connection = connect(":")
+    with pytest.raises(LabError, match=r"no answer for 0\.2 s"):
+        connection.exchange(0.2)
+    connection.give_up(100.0)
+    assert connection.lost is None
+    connection.give_up(0.1)
+    until(lambda: connection.lost is not None)
+    with pytest.raises(LabError, match=r"node1: it has said nothing for 0\.1 s"):
+        connection.ask(HostRequests.time())
