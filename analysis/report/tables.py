@@ -458,7 +458,7 @@ def _failed(trial: Trial) -> tuple[str, ...]:
 
 
 def _together(trials: Sequence[Trial]) -> str:
-    names = shortened([words.name(trial) for trial in trials], words.MOST_NAMED, "; ", "more trials")
+    names = shortened([words.name(trial) for trial in trials], words.MOST_NAMED, "; ")
     return names if len(trials) == 1 else f"{len(trials)} trials: {names}"
 
 

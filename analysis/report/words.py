@@ -135,7 +135,7 @@ def _promise(run: Run) -> list[str]:
 def missing(run: Run) -> list[str]:
     """The sentence that trials have not run, where some have not."""
     count = (run.planned or 0) - len(run.trials)
-    return [f"{count} of {run.planned} planned trials have not run."] if count > 0 else []
+    return [f"{count} of {run.planned} planned trials {'has' if count == 1 else 'have'} not run."] if count > 0 else []
 
 
 def scale(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""A topology of one's own: two switches with hosts on each, and one cable between them that all must share."""
+"""A topology of one's own: two switches with hosts on each, and a cable between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from testbed.topologies.shortest import ShortestPaths
 
 
 def dumbbell(rate_bps: int, delay_s: float, *, left: int = 2, right: int = 2) -> Topology:
-    """Hosts 0 to left - 1 on switch ``west``, the others on ``east``; every cable has the same rate."""
+    """Hosts 0 to left - 1 on switch ``west``, the others on ``east``; cables are alike."""
     hosts = left + right
     west, east = hosts, hosts + 1
     nodes = [Node(f"h{h}", "host", level=0, rack=int(h >= left)) for h in range(hosts)]

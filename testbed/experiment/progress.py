@@ -209,7 +209,7 @@ class Lines:
 
     def _print(self, text: str) -> None:
         told = printable(text)
-        if self._console.is_terminal:
+        if _on_terminal(self._console):
             told = wrapped(told, self._console.width)
         self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
@@ -290,7 +290,13 @@ class Live(Lines):
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:
     """Live on a terminal, else plain lines. What this machine is known to carry without doubt is not mentioned,
     nor that nothing can be predicted."""
-    can_redraw = console.is_terminal and not console.is_dumb_terminal
+    can_redraw = _on_terminal(console) and not console.is_dumb_terminal
     advice = advise(trials, known())
     told = advice.text if advice.warns or not (advice.asked or advice.never) else ""
     return (Live if can_redraw else Lines)(trials, console, told)
+
+
+def _on_terminal(console: Console) -> bool:
+    """Whether lines can be drawn again. Rich says so of a file, too, if FORCE_COLOR is set, as kernels of notebooks and
+    many CI services do; it says no of a terminal whose user asked for that."""
+    return console.is_terminal and console.file.isatty()

@@ -30,6 +30,7 @@ With --baseline and "quotes", as `--baseline`.
 ```
 """
 CUT = "[...document.querySelectorAll('pre')].map((block) => block.scrollWidth > block.clientWidth)"
+INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)$", re.M)
 COMMENT = re.compile(r"(^|\s)# ")
 
 
@@ -64,7 +65,9 @@ def cut_comments(text: str) -> list[str]:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_comments_in_code_can_be_seen_whole(page: Path) -> None:
     if page.is_relative_to(DOCS):  # others are not on the site
-        assert [line for block in all_blocks(page.read_text()) for line in cut_comments(block)] == []
+        text = page.read_text()
+        included = [(page.parent / name).read_text() for name in INCLUDED.findall(text)]
+        assert [line for block in (*all_blocks(text), *included) for line in cut_comments(block)] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -45,6 +45,8 @@ def parts(study: Study) -> Question | None:
             plot.rows_figure(traces, group.cells, "of an iteration (s)", span, GST), "x", frame["iteration_s"].max()
         )
 
+    asked = sum(cell.middle("gst_median_s") is not None for group in study.groups for cell in group.cells)
+    of = "" if len(cells) == asked else f"; known of {len(cells)} of {asked}"
     shares = [(row["more_s"] / row["iteration_s"], cell) for cell, row in zip(cells, times, strict=True)]
     keys = (Key(what, shade) for _, what, shade in PARTS if what)
     return Question(
@@ -54,7 +56,7 @@ def parts(study: Study) -> Question | None:
         plot.panels("overhead", groups, figure),
         (
             f"Share of an iteration beyond computing and the least time for the bytes: "
-            f"{words.each(shares, '{:.1%}'.format, GST)}.",
+            f"{words.each(shares, '{:.1%}'.format, GST)}{of}.",
         ),
         DEFINED + notes(cells, "overhead"),
         (*plot.legend(study.run, None), *keys),

@@ -327,7 +327,7 @@ def test_trials_that_are_not_valid_for_the_same_cause_are_told_together(run: Run
     alike = [replace(spoilt, repeat=repeat) for repeat in range(6)]
     ((names, verdict, reasons),) = tables.troubles(replace(run, trials=tuple(alike)))
     assert names.startswith("6 trials: Ring on fat-tree at batch 64; ")
-    assert names.endswith("; and 2 more trials")
+    assert names.endswith("; and 2 more")
     assert (verdict, len(reasons)) == ("INVALID", 1)
     last = replace(alike[-1], checks=other)
     ((_, _, reasons),) = tables.troubles(replace(run, trials=(*alike[:-1], last)))

@@ -25,6 +25,7 @@ def test_counts_and_doubts(run: Run) -> None:
     assert words.counts(run) == "6 trials: 4 VALID, 1 INVALID, 1 failed."
     assert words.doubts(run) == "Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing."
     assert words.counts(only(run, "ps-b16")) == "1 trial: 1 VALID. 5 of 6 planned trials have not run."
+    assert words.missing(replace(run, planned=7)) == ["1 of 7 planned trials has not run."]
     assert words.doubts(only(run, "ps-b16")) is None
     assert words.doubts(only(run, "ring-b64")) == "No finished trial is VALID: comparisons mean nothing."
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab
 from ..runner import STEAL, Disturbed, go, in_memory
 from ..sweeps import UNTIL, Made, records, source
+from .test_progress import Terminal
 
 TWICE = SPEC.replace("retries: 0", "retries: 2") + "repeats: 2\n"
 RING = "ring-b2-r1"
@@ -376,7 +376,7 @@ def test_a_terminal_shows_for_what_it_waits_and_how_often_it_measured(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     trial, _ = trials(source)
-    waits, runs = io.StringIO(), io.StringIO()
+    waits, runs = Terminal(), Terminal()
     with progress.reporter([trial], Console(file=waits, width=100, force_terminal=True)) as live:
         live.waiting("waiting for other programs to leave the cores: 35% busy")
     with progress.reporter([trial], Console(file=runs, width=100, force_terminal=True)) as live:

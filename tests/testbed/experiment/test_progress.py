@@ -20,6 +20,13 @@ from testbed.experiment.run import Run
 from testbed.spec import Source, read
 
 
+class Terminal(io.StringIO):
+    """A terminal that keeps what it was sent."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
     """A finished trial, as far as people are told about it."""
     metrics = {
@@ -185,14 +192,27 @@ def test_what_failed_about_the_machine_is_told_of_certified_numbers() -> None:
 
 def test_a_terminal_that_cannot_redraw_gets_plain_lines(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    console = Console(file=io.StringIO(), force_terminal=True)
+    console = Console(file=Terminal(), force_terminal=True)
     assert type(progress.reporter(trials(source), console)) is progress.Lines
+
+
+def test_a_file_gets_plain_lines_also_where_colours_are_forced(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as the kernel of a notebook does
+    monkeypatch.setenv("TERM", "xterm-color")
+    first, second = trials(source)
+    out = io.StringIO()
+    with progress.reporter([first, second], Console(file=out, width=40)) as lines:
+        lines.started(first)
+        lines.finished(record(first.id, "PS", 1.0))
+    told, finished = out.getvalue().splitlines()
+    assert told.startswith("2 trials to run")
+    assert finished.startswith(f"[1/2] {first.id}: GST 0.186 s")
 
 
 def test_a_terminal_shows_how_much_time_is_left(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     first, second = trials(source)
-    out = io.StringIO()
+    out = Terminal()
     with progress.reporter([first, second], Console(file=out, width=100, force_terminal=True)) as live:
         assert isinstance(live, progress.Live)
         live.started(first)
@@ -215,7 +235,7 @@ def test_a_terminal_shows_what_is_known_so_far(
     (tmp_path / "h0").write_text('{"kind": "iteration", "i": 0, "ready": 1.0, "sum": 1.186}\n')
     files = {"h0": tmp_path / "h0"}
     so_far = SoFar(Feed(files), Readings([Made(0.0, 0.1, 6)]), files, skip=0)
-    out = io.StringIO()
+    out = Terminal()
     with progress.reporter([trial], Console(file=out, width=width, force_terminal=True)) as live:
         live.started(trial)
         live.advanced(1, so_far)

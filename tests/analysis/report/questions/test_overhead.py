@@ -30,7 +30,9 @@ def test_gst_below_its_bound_adds_nothing_beyond_it(run: Run) -> None:
     assert (row["least_s"], row["more_s"]) == (0.6, 0.0)
 
 
-def test_what_has_no_bound_is_left_out(run: Run) -> None:
+def test_what_has_no_bound_is_left_out_and_counted(run: Run) -> None:
     timed = with_metrics(only(run, "ps-b16", "ring-b16"), "ring-b16", iteration_median_s=30.0)
     changed = with_metrics(timed, "ps-b16", iteration_median_s=30.0, gst_ratio=None)
-    assert answer(changed, "overhead").frame["arm"].tolist() == ["Ring on fat-tree"]
+    question = answer(changed, "overhead")
+    assert question.frame["arm"].tolist() == ["Ring on fat-tree"]
+    assert question.seen[0].endswith("; known of 1 of 2.")
