@@ -145,23 +145,26 @@ class Ranks:
         if asked is None:
             moved, by = self._moves(ranks, about)
             asked = self._asked[*key, number] = _Asked((*key, number), ranks, moved, by)
-            for one in moved:
+            for part in moved:
                 came = partial(self._came, asked)
-                asked.exchanges.append((one, Exchange(one, self._wires, came, partial(self._ended, asked))))
+                asked.exchanges.append((part, Exchange(part, self._wires, came, partial(self._ended, asked))))
                 for other in ranks:
-                    asked.left[other] -= self._nodes[other] not in one.forest.workers
+                    asked.left[other] -= self._nodes[other] not in part.forest.workers
         op = "recv" if node.kind == Kind.COMM_RECV else about.op
         group = 0 if op in PAIRED else self._groups.get(tuple(ranks), 0)
         now_s = self._wires.now_s
         row = {
-            **{
-                "kind": "call",
-                "op": op,
-                "bytes": about.nbytes,
-                "ranks": len(self._nodes) if op in PAIRED else len(ranks),
-            },
-            **{"dtype": "int32" if op == "barrier" else "float32", "group": group, "by": asked.by, "asked_s": now_s},
-            **{"seq": self._numbers[rank][group, op in PAIRED], "begun_s": now_s, "waited_s": None},
+            "kind": "call",
+            "op": op,
+            "bytes": about.nbytes,
+            "ranks": len(self._nodes) if op in PAIRED else len(ranks),
+            "dtype": "int32" if op == "barrier" else "float32",
+            "group": group,
+            "by": asked.by,
+            "seq": self._numbers[rank][group, op in PAIRED],
+            "asked_s": now_s,
+            "begun_s": now_s,
+            "waited_s": None,
             "root": node.peer if op in PAIRED else about.root if about.root >= 0 else None,
         }
         self._numbers[rank][group, op in PAIRED] += 1
@@ -169,8 +172,8 @@ class Ranks:
         own = self._nodes[rank]
         if not asked.left[rank]:
             self._wires.soon(partial(self._over, asked, rank))
-        for one, exchange in asked.exchanges:
-            if own in one.forest.workers:
+        for part, exchange in asked.exchanges:
+            if own in part.forest.workers:
                 exchange.begin(own)
 
     def _about(self, rank: int, node: Node) -> tuple[Sequence[int], Collected, Key]:
