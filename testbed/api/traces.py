@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -197,11 +197,9 @@ def _buckets(job: Job) -> list[Bucket]:
     if it is not known when each began."""
     if job.sums_once:
         return [Bucket(round(job.gradient_bytes * job.work.scale))]
-    if job.known_work is None or not job.kind.sums_together or job.work.overlap != "layer":
+    if not job.sums_with("layer") or job.work.is_trained:
         return []
-    if not isinstance(job.training, Replay):
-        return []
-    due = FORWARD + (1 - FORWARD) * np.cumsum(job.training.shares)
+    due = FORWARD + (1 - FORWARD) * np.cumsum(cast("Replay", job.training).shares)
     sizes = [round(FLOAT_BYTES * (stop - start) * job.work.scale) for start, stop in job.gradient.buckets]
     return [Bucket(*one) for one in zip(sizes, due.tolist(), strict=True)]
 

@@ -162,8 +162,7 @@ def _require_job(job: Job) -> None:
     if job.workload.program:
         _require_traced(job)
         return
-    simulation = job.kind.simulation
-    if not simulation.knows(job.plan):
+    if not job.kind.simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
             fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or gloo, or {LABS}",
@@ -178,12 +177,12 @@ def _require_job(job: Job) -> None:
             fix="give a pace: compute: {mode: paced, pace: {32: 100 ms}}, or compute: none",
         )
     for key, value, most in (
-        ("overlap", job.work.overlap, simulation.overlaps),
+        ("overlap", job.work.overlap, job.kind.simulation.overlaps),
         ("priority", job.work.priority, "none"),
     ):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
-    if (messages := simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
+    if (messages := job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
         raise SpecError(
             f"{job.scheme_text} sends {messages:,} messages an iteration, of which the lab {lab} plays at most "
             f"{MOST_MESSAGES:,}: it may take {size_text(messages * MESSAGE_BYTES)} of memory",
@@ -198,7 +197,7 @@ def _require_traced(job: Job) -> None:
     lab = job.network.spec.lab
     if job.workload.traced(job.network.folder, job.world) is None:
         raise SpecError(f"the lab {lab} runs no programs", fix=f"play a profile or a trace, or {LABS}")
-    if job.kind.scripts is None or job.kind.scripts.library(job.plan):
+    if job.scripts is None:
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text or 'an arm without a scheme'}: others move its bytes",
             fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or {LABS}",

@@ -22,7 +22,7 @@ def play(
     Raises:
         TrialError: ranks wait for what never comes.
     """
-    part, plan = job.kind.scripts, job.plan
+    part, plan = job.scripts, job.plan
     assert part is not None  # the simulator plays no other programs
 
     def moves(ranks: Any, asked: Any) -> Any:

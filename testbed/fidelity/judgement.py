@@ -114,8 +114,7 @@ def _of_model(seen: Seen) -> dict[str, Any]:
     model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    # The trials that errors are known from have no strategy, and play no traces.
-    if seen.job.kind.simulation.knows(seen.job.plan) and seen.job.kind.model_parallel is None:
+    if seen.job.kind.simulation.is_of_trees:  # as those of the trials that errors are known from
         judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
     for number in judged["numbers"].values():
         number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
+from testbed.workloads.kinds.parts import ModelParallel, Scripts
 from testbed.workloads.kinds.process import Process, named
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
@@ -134,7 +136,17 @@ class Job:
     @property
     def sums_once(self) -> bool:
         """Whether each iteration is computing, and then one sum of all its workers."""
-        return self.known_work is not None and self.kind.sums_together and self.work.overlap == "none"
+        return self.sums_with("none")
+
+    def sums_with(self, overlap: str) -> bool:
+        """Whether each iteration sums what all workers computed, with this overlap."""
+        return self.known_work is not None and self.kind.sums_together and self.work.overlap == overlap
+
+    @property
+    def scripts(self) -> Scripts[Any] | None:
+        """The part of its kind by which testbed's engine carries collectives of scripts; None where others do."""
+        part = self.kind.scripts
+        return None if part is None or part.library(self.plan) else part
 
     @property
     def iterations(self) -> int:
@@ -224,14 +236,18 @@ class Job:
     @property
     def held(self) -> Sequence[int] | None:
         """Number of weights that each worker saves in the end, by rank, where no worker has all of them; else None."""
-        model = self.kind.model_parallel
+        model = self._model_parallel
         return None if model is None else model.held(self.plan)
 
     @property
     def losing(self) -> Sequence[int]:
         """The ranks that compute a loss in each iteration of a training."""
-        model = self.kind.model_parallel
+        model = self._model_parallel
         return range(self.world) if model is None else model.losing(self.plan)
+
+    @property
+    def _model_parallel(self) -> ModelParallel[Any] | None:
+        return self.kind.model_parallel
 
     # How long it takes
 
@@ -290,7 +306,7 @@ class Job:
         """float64[workers, iterations]: seconds that computing takes at least, after the checkpoint that comes
         before."""
         slow = self.stragglers
-        model = self.kind.model_parallel
+        model = self._model_parallel
         paces = np.array((1.0,) * self.world if model is None else model.paces(self.plan))[:, None]
         found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:

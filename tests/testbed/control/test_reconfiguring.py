@@ -235,7 +235,9 @@ def test_moves_until_the_last_process_has_ended(tmp_path: Path) -> None:
         assert one.look(began()) == math.inf
         until(lambda: len(one.records) == 1)
         assert processes[1].heard[0] == GO + bytes([1, 0, 1, 0, 0, 0]), "over the circuits that are there at first"
-        sent[0, 3], demand[0, 3], demand[1, 2] = 7, 0, 8
+        sent[0, 3], demand[0, 3], asked_before = 7, 0, len(processes[0].heard)
+        until(lambda: len(processes[0].heard) > asked_before + 1)  # it has told so, before another asks for more
+        demand[1, 2] = 8
         until(lambda: len(one.records) == 2)
         until(lambda: len(processes[1].heard) > 8)  # nothing moves any more, and it is asked again and again
         sent[1, 2] = 20
