@@ -15,7 +15,7 @@ from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.reading import read
 from testbed.analysis.record.version import SCHEMA
 from testbed.analysis.record.work import Slot
-from testbed.analysis.recorded import Run, Trial, workload_of
+from testbed.analysis.recorded import Run, Trial, tells_iterations, workload_of
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from testbed.analysis.tables import samples as tables
 from testbed.analysis.verdicts import numbers_of
@@ -183,7 +183,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
         done, kind = raw["status"] == "done", kinds.of_record(raw)
         warmup = min(warmup, int(raw.get("warmup", warmup)))
         judged, failover = read(Fidelity, raw.get("fidelity")), read(Failover, raw.get("failover"))
-        needs_samples = done and kind.program is None
+        needs_samples = done and tells_iterations(kind)
         return read(
             Trial,
             raw,

@@ -129,7 +129,7 @@ class Trial(TrialRecord):
     @property
     def has_iterations(self) -> bool:
         """Whether its processes told of their iterations, so that there are samples."""
-        return self.kind.program is None
+        return tells_iterations(self.kind)
 
     @property
     def means(self) -> str:
@@ -284,6 +284,11 @@ class Run:
         if "scale" not in work or rate_bps is None:
             return None
         return str(work.get("model", "")), float(work.get("scale") or 1), float(rate_bps)
+
+
+def tells_iterations(kind: AnyKind) -> bool:
+    """Whether processes of this kind of trial tell of their iterations, so that there are samples."""
+    return kind.program is None
 
 
 def workload_of(resolved: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,6 @@ LEAST_BITS = 5_000_000
 STRAYS = 1.2
 """Allowed stray of the median of 11 values: three of its standard deviations, in standard deviations of one value (1.25
 / sqrt(11))."""
-
-
 OFF_S = 0.0005
 OFF = 0.05
 """Most by which a round trip's median is off: so much, or this share of it where that is more. Round trips of an idle

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from testbed.execution.observed import Lines
 from testbed.trial.files import Files
 from testbed.trial.job import Job
+from testbed.workloads.kinds.ranks import Collected
+from testbed.workloads.play.exchange import Moved
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.trace.graph import Trace
 from testbed.workloads.trace.simulated import Ranks
@@ -25,7 +27,7 @@ def play(
     part, plan = job.scripts, job.plan
     assert part is not None  # the simulator plays no other programs
 
-    def moves(ranks: Any, asked: Any) -> Any:
+    def moves(ranks: Sequence[int], asked: Collected) -> tuple[Sequence[Moved], str]:
         return part.moved(plan, ranks, asked, job.chunk_bytes)
 
     played = Ranks(trace, plan.workers, moves, wires, ticks)

@@ -20,7 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import ModelParallel, Scripts
+from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.kinds.process import Process, named
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
@@ -236,18 +236,14 @@ class Job:
     @property
     def held(self) -> Sequence[int] | None:
         """Number of weights that each worker saves in the end, by rank, where no worker has all of them; else None."""
-        model = self._model_parallel
+        model = self.kind.model_parallel
         return None if model is None else model.held(self.plan)
 
     @property
     def losing(self) -> Sequence[int]:
         """The ranks that compute a loss in each iteration of a training."""
-        model = self._model_parallel
+        model = self.kind.model_parallel
         return range(self.world) if model is None else model.losing(self.plan)
-
-    @property
-    def _model_parallel(self) -> ModelParallel[Any] | None:
-        return self.kind.model_parallel
 
     # How long it takes
 
@@ -306,7 +302,7 @@ class Job:
         """float64[workers, iterations]: seconds that computing takes at least, after the checkpoint that comes
         before."""
         slow = self.stragglers
-        model = self._model_parallel
+        model = self.kind.model_parallel
         paces = np.array((1.0,) * self.world if model is None else model.paces(self.plan))[:, None]
         found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:

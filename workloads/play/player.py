@@ -132,8 +132,8 @@ class Player:
         self._topology, self._work, self._library = topology, work, library()
         self._goodput = goodput
         self.notes = np.zeros((0, len(work.workers), NOTES))
-        """Of the latest play, where there are steps: float64[iterations, workers, 4] (:data:`NOTES`). Those of an
-        iteration count once all workers have its sums."""
+        """Numbers of workers in the latest play, where there are steps: float64[iterations, workers, 4]
+        (:data:`NOTES`). Those of an iteration count once all workers have its sums."""
         self._timeline = timeline or Planned()
         self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)

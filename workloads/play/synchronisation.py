@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from testbed.workloads.play.steps import Steps, no_steps
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.messages import Children
+from testbed.workloads.sync.messages import Children, incoming
 from testbed.workloads.sync.plan import first_class, numbered
 from testbed.workloads.sync.slots import Windows
 
@@ -141,7 +141,7 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
         pairs=pairs,
         rank=rank,
         first_class=_numbers([first_class(forest, node) for node in range(nodes)]),
-        missing=children.counts.T @ per_class + (forest.broadcast >= 0).T @ per_class + every.buckets * (rank >= 0),
+        missing=incoming(forest, children, per_class) + every.buckets * (rank >= 0),
         steps=steps,
         tensor_pair=tensor_pair,
     )

@@ -114,9 +114,9 @@ class Play:
     def incoming(self) -> NDArray[np.int64]:
         """Count the messages that come to each node in all: int64[V]."""
         sent = len(self._chunks.klass) - len(self._chunks.barrier)
-        chunks = np.bincount(self._chunks.klass[:sent], minlength=self._forest.classes)
-        counts: NDArray[np.int64] = self._children.counts.T @ chunks + (self._forest.broadcast >= 0).T @ chunks
-        return counts
+        return incoming(
+            self._forest, self._children, np.bincount(self._chunks.klass[:sent], minlength=self._forest.classes)
+        )
 
     def begin(self, node: int) -> None:
         """Begin the iteration at a node."""
@@ -244,6 +244,13 @@ class Children:
         end = self._ends[klass, node]
         found: list[int] = self.nodes[end - self.counts[klass, node] : end].tolist()
         return found
+
+
+def incoming(forest: Forest, children: Children, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the messages that come to each node: int64[V]. ``children`` are of reduce-trees, and ``chunks``, int64[C],
+    is the number of chunks in each class."""
+    counts: NDArray[np.int64] = children.counts.T @ chunks + (forest.broadcast >= 0).T @ chunks
+    return counts
 
 
 def messages(forest: Forest, chunks: ChunkTable) -> Iterator[Message]:

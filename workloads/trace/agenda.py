@@ -1,4 +1,4 @@
-"""What a rank of a trace does next: the order in which its nodes are issued, for players in real and in simulated time.
+"""The order in which a rank of a trace issues its nodes, for players in real and in simulated time.
 
 A node is issued when those before it are done; of several, that with the largest priority first, then that which
 :func:`.graph.order` has first. Collectives of a group wait for their turn, which is the same on all its ranks. Nodes
@@ -78,7 +78,7 @@ class Agenda:
             node = self.nodes[place[-1]]
             if node.computes:
                 heapq.heappush(self._streams[node.stream], place)
-            elif node.kind == Kind.COMM_COLL:
+            elif node.id in self.members:
                 self._early.add(node.id)
                 turns = self._turns[self.members[node.id]]
                 while turns and turns[0] in self._early:
@@ -123,7 +123,7 @@ def check_ends(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> None:
     def issue(rank: int, node: Node) -> Iterator[tuple[int, int]]:
         """Yield the ranks, with their nodes, that go on because a rank issues this one."""
         members, is_sent = agendas[rank].members.get(node.id), node.kind == Kind.COMM_SEND
-        key = members or (*((rank, node.peer) if is_sent else (node.peer, rank)), node.tag)
+        key = members or (*node.ends(rank), node.tag)
         place = (members is None, key, numbers[rank, members is None, key])
         numbers[rank, members is None, key] += 1
         asked[place][rank] = node.id

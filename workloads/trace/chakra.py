@@ -317,7 +317,7 @@ def _attributes(node: Node, rank: int) -> dict[str, Any]:
     found: dict[str, Any] = {"comm_size": node.bytes, "comm_priority": node.priority}
     if node.collective is not None:
         return {**found, "comm_type": int(node.collective), **({"pg_name": node.group} if node.group else {})}
-    src, dst = (rank, node.peer) if node.kind == Kind.COMM_SEND else (node.peer, rank)
+    src, dst = node.ends(rank)
     return {**found, "comm_src": src, "comm_dst": dst, "comm_tag": node.tag}
 
 

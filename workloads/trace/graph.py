@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeGuard
 
 from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
+from testbed.workloads.sync.chunks import FLOAT_BYTES
 
 Groups = Mapping[str, tuple[int, ...]]
 """Ranks of each group, by name; the group without a name is all ranks."""
@@ -87,6 +88,10 @@ class Node(NamedTuple):
     def computes(self) -> bool:
         return self.kind < Kind.COMM_SEND
 
+    def ends(self, rank: int) -> tuple[int, int]:
+        """Return sender and receiver of a message that this rank sends or receives."""
+        return (rank, self.peer) if self.kind == Kind.COMM_SEND else (self.peer, rank)
+
     def __str__(self) -> str:
         return f"node {self.id} ({self.what})"
 
@@ -104,7 +109,7 @@ class Node(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What all ranks do.
+    """The nodes of all ranks, and how they are played.
 
     Attributes:
         ranks: by rank, from 0 on, its nodes in order (:func:`check`).
@@ -129,7 +134,6 @@ PARTED = frozenset(
     {Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.SCATTER}
 )
 """Collectives whose arrays are parts of the same length, one for each rank."""
-FLOAT_BYTES = 4
 
 
 def floats_of(node: Node, scale: float, ranks: int) -> int:
@@ -219,8 +223,7 @@ def messages(nodes: Sequence[Node], rank: int, kind: Kind) -> Iterator[tuple[tup
     """Yield a rank's sends or receives, each with sender, receiver and tag."""
     for node in nodes:
         if node.kind == kind:
-            pair = (rank, node.peer) if kind == Kind.COMM_SEND else (node.peer, rank)
-            yield (*pair, node.tag), node
+            yield (*node.ends(rank), node.tag), node
 
 
 def _check_pairs(ranks: Mapping[int, Sequence[Node]]) -> None:

@@ -140,8 +140,7 @@ class Player:
             if node.computes or node.collective == Collective.BARRIER:
                 continue
             members = self._agenda.members.get(node.id)
-            ends = (rank, node.peer) if node.kind == Kind.COMM_SEND else (node.peer, rank)
-            key: object = members or (*ends, node.tag, "message")
+            key: object = members or (*node.ends(rank), node.tag, "message")
             seed = zlib.crc32(repr((key, counts[key])).encode())
             counts[key] += 1
             among = members or (rank,)

@@ -1,8 +1,8 @@
 """Ranks of a trace in simulated time, with the lines that they would have written as ranks of a script.
 
-What a rank does next is as in :mod:`.player`; what then moves is as the kind of trial has it. Nodes that compute take
-exactly their time. Nothing is said of what a real rank needs besides: processor time, the making of values and their
-check, and the barrier before the first iteration.
+Ranks go through the agenda that :mod:`.player` goes through, and the kind of trial says what a collective moves. Nodes
+that compute take exactly their time. Other work of a real rank is left out: processor time, the making of values and
+their check, and the barrier before the first iteration.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from testbed.base.listing import shortened
 from testbed.workloads.kinds.ranks import PAIRED, Collected
 from testbed.workloads.play.exchange import Exchange, Moved
 from testbed.workloads.play.wires import Wires
+from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.trace.agenda import Agenda
-from testbed.workloads.trace.graph import FLOAT_BYTES, Collective, Kind, Node, Trace, floats_of
+from testbed.workloads.trace.graph import Collective, Kind, Node, Trace, floats_of
 
 OPS = {
     Collective.ALL_REDUCE: "allreduce",
@@ -32,7 +33,7 @@ OPS = {
     Collective.REDUCE_SCATTER_BLOCK: "reduce_scatter",
     Collective.BARRIER: "barrier",
 }
-"""What ``torch.distributed`` calls them."""
+"""Names of collectives in ``torch.distributed``."""
 GATHERED = (Collective.ALL_GATHER, Collective.GATHER)
 MOST_NAMED = 5
 
@@ -179,7 +180,7 @@ class Ranks:
     def _about(self, rank: int, node: Node) -> tuple[Sequence[int], Collected, Key]:
         """Return the ranks of a node's collective or message, what moves, and what all of them call it."""
         if node.collective is None:
-            ends = (rank, node.peer) if node.kind == Kind.COMM_SEND else (node.peer, rank)
+            ends = node.ends(rank)
             size = FLOAT_BYTES * floats_of(node, self._trace.scale, 1)
             return ends, Collected("send", size), (*ends, node.tag, "message")
         ranks = self._agendas[rank].members[node.id]

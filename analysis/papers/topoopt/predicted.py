@@ -3,8 +3,8 @@
 Left out are the arms of figure 15 whose circuits move (:data:`STAYS`): a prediction is for circuits that stay, and what
 is unsent at each move is not known before. Left out is what is simulated (figure 12 on 128 servers). Jobs that share a
 cluster (figure 14) are all compared. The prediction of a job is of the job alone, and each has links of its own here:
-its four hosts are those of a pod, or have a link to a switch each, or circuits with each other only. Jobs with look-
-ahead have the network to themselves, in turn.
+its four hosts are those of a pod, or have a link to a switch each, or circuits with each other only. Jobs with
+look-ahead have the network to themselves, in turn.
 """
 
 from __future__ import annotations

@@ -280,8 +280,8 @@ def test_gloo_takes_the_time_of_the_ring_that_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("network", ["star(hosts=4)", "patch_panel(servers=4,degree=4,rings=[1,1])"])
 def test_servers_of_a_strategy_compute_exchange_and_sum(network: str, tmp_path: Path) -> None:
-    """That each sends each other one the bytes of the plan, to the byte, is for the kind to check, which fails the
-    trial otherwise. Two servers have two connections where circuits are parallel."""
+    """The kind checks that each sends each other one the bytes of the plan, to the byte, and fails the trial
+    otherwise. Two servers have two connections where circuits are parallel."""
     trial, outcome = played(tmp_path, *HYBRID, f"arms.0.topology={network}")
     metrics, samples = outcome.record["metrics"], samples_of(outcome)
     assert outcome.record["fidelity"]["numbers"]["gst"]["verdict"] == "SIMULATED"

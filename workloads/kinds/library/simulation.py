@@ -53,13 +53,12 @@ def rounds(world: int, floats: int) -> Steps:
     count, size_bytes = _segments(world, floats)
     sent = count - count // world
     turns = sent + IN_FLIGHT
-    each = 1 + 2 * turns
-    """Steps of a rank: it computes, and takes the turns of two loops."""
+    each = 1 + 2 * turns  # steps of a rank: it computes, and takes the turns of two loops
     rank, step = np.divmod(np.arange(world * each), each)
     loop, turn = np.divmod(step - 1, turns)  # computing is no turn: its loop is -1
     first = (rank + 1 - loop) * (count // world) + turn
-    bytes_ = np.clip(FLOAT_BYTES * floats - first % count * size_bytes, 0, size_bytes)
-    giver = np.flatnonzero((loop >= 0) & (turn < sent) & (bytes_ > 0))
+    nbytes = np.clip(FLOAT_BYTES * floats - first % count * size_bytes, 0, size_bytes)
+    giver = np.flatnonzero((loop >= 0) & (turn < sent) & (nbytes > 0))
     receiver = (rank[giver] - 1) % world
     return Steps(
         rank=rank.astype(np.int32),
@@ -68,7 +67,7 @@ def rounds(world: int, floats: int) -> Steps:
         then=np.where(step < each - 1, np.arange(world * each) + 1, -1).astype(np.int32),
         giver=giver.astype(np.int32),
         taker=(receiver * each + step[giver] + IN_FLIGHT).astype(np.int32),
-        message_bytes=bytes_[giver].astype(float),
+        message_bytes=nbytes[giver].astype(float),
     )
 
 

@@ -1,4 +1,4 @@
-"""What moves in a collective of a script, as its engine has it, for players in simulated time."""
+"""Trees and chunks of a script's collectives, as its engine has them, for players in simulated time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from testbed.workloads.kinds.script.collectives.shapes import EAGER_BYTES, EARLY
 from testbed.workloads.kinds.script.collectives.trees import of_group
 from testbed.workloads.kinds.script.ways import DIRECT
 from testbed.workloads.play.exchange import Moved
+from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.sync.forest import Forest
-
-FLOAT_BYTES = 4
 
 
 def moved(plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int) -> tuple[Sequence[Moved], str]:
