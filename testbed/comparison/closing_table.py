@@ -38,6 +38,12 @@ MEANING = (
     "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
     "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
+BELOW = 0.95
+"""Share of the theory below which a GST needs a word."""
+BELOW_MEANING = (
+    "theory: the least GST if all workers send whole gradients at once; GST is below it where they do not, "
+    "as with overlap, or where workers take turns"
+)
 SPREAD_MEANING = f"{SPREAD}: half of the range of GST over the repeats, as a share of its median"
 SETUP_MEANING = "set-up: from the start of a script's first process to its first iteration, where JCT begins"
 
@@ -90,6 +96,8 @@ def notes(records: Records, first: str) -> list[str]:
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and has_iterations(record) for record in records)
     meaning = [MEANING] if synchronised else []
+    if synchronised and any(map(_is_below_theory, records)):
+        meaning.append(BELOW_MEANING)
     if synchronised and any(len(trials) > 1 for trials in cells.values()):
         meaning.append(SPREAD_MEANING)
     if any(map(_has_setup, records)):
@@ -128,6 +136,13 @@ def notes(records: Records, first: str) -> list[str]:
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
     others = "; all others by JCT" if {cell.label for cell in cells} - {first, *told, *unlike} else ""
     return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}{others}"]
+
+
+def _is_below_theory(record: Record) -> bool:
+    """Whether a synchronisation took less time than whole gradients of all workers take."""
+    metrics = record.get("metrics") or {}
+    took_s, least_s = metrics.get("gst_median_s"), metrics.get("gst_theory_s")
+    return took_s is not None and least_s is not None and took_s < BELOW * least_s
 
 
 def _network(trials: Records) -> tuple[str | None, frozenset[float]]:

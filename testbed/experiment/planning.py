@@ -239,6 +239,12 @@ def _warmup(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     return "" if warmup is None else f"{warmup} of {counted(trial['iterations'], 'iteration')}"
 
 
+def _overlap(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+    if trial["buckets"] < 2:
+        return ""
+    return f"gradients leave in {trial['buckets']} parts while they are computed: GST can be below the least GST"
+
+
 def _draws(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     if not trial["strikes"]:
         return ""
@@ -277,6 +283,7 @@ def _iteration_text(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
 
 MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "warm-up": _warmup,
+    "overlap": _overlap,
     "to be found": _to_be_found,
     "an iteration of": _iteration_text,
     "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),

@@ -8,7 +8,16 @@ import pytest
 
 from testbed.analysis.verdicts import NUMBERS
 from testbed.base.columns import fitted
-from testbed.comparison.closing_table import HEADER, LEFT_OUT, SETUP_MEANING, SPREAD_MEANING, notes, table, warnings
+from testbed.comparison.closing_table import (
+    BELOW_MEANING,
+    HEADER,
+    LEFT_OUT,
+    SETUP_MEANING,
+    SPREAD_MEANING,
+    notes,
+    table,
+    warnings,
+)
 
 BML = {"arm": "BML on BCube", "batch": "16", "GST": "0.496 s", "p95": "0.5 s", "p99": "0.51 s", "theory": "0.487 s"}
 BML |= {"ratio": "1.018", "JCT": "11.5 s", "samples/s": "175", "speed-up": "1.60x", "error at most": "1.8 % / -"}
@@ -104,6 +113,11 @@ def test_a_note_says_why_an_arm_has_no_speed_up() -> None:
     assert notes(made, "PS")[-1] == "no speed-up, because no repeat has a JCT that counts in both arms: ring"
     swept = [{**record, "point": {"rate": 5}} for record in made]
     assert notes(swept, "PS")[-1].endswith("in both arms: ring at rate=5")
+
+
+def test_a_gst_below_the_theory_is_explained() -> None:
+    assert notes([record("ring", 0, gst_median_s=0.05)], "ring")[1:] == [BELOW_MEANING]
+    assert len(notes([record("ring", 0, gst_median_s=0.099)], "ring")) == 1
 
 
 def test_arms_of_scripts_that_did_other_work_have_no_speed_up_and_a_note_says_why() -> None:
