@@ -247,7 +247,10 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
                 if known and metric not in known:
                     continue  # a command has no GST
                 values, others = _values(before, metric), _values(after, metric)
-                unmeasured = _unmeasured(base.name, before, metric) or _unmeasured(new.name, after, metric)
+                ours_called, theirs_called = base.name, new.name
+                if other != label:
+                    ours_called, theirs_called = f"{label} of {ours_called}", f"{other} of {theirs_called}"
+                unmeasured = _unmeasured(ours_called, before, metric) or _unmeasured(theirs_called, after, metric)
                 missing = unmeasured if like else _no_counterpart(cell, other, new)
                 base_values, new_values = (tuple(value for _, _, value in one) for one in (values, others))
                 if base.path == new.path:
@@ -455,10 +458,13 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
             why.setdefault(one.why, {})[str(one.cell)] = None
         told = [f"{_listed(list(named))}: {reason}" for reason, named in why.items()]
         fix = "name other arms, or these the other way round: --arms BASE_LABEL=NEW_LABEL"
+        if any(one.unmeasured for one in found):
+            fix = "testbed report RUN says why trials are not VALID; or name other arms: --arms BASE_LABEL=NEW_LABEL"
         return IncomparableError(f"nothing to compare: {'; '.join(told)}", fix=fix)
     fix = "testbed report RUN says why trials are not VALID"
     if all(SIMULATED in verdicts and VALID not in verdicts for verdicts in sides):
-        fix = f"testbed report {base.name} {new.name} --out FILE has them side by side, and says how far off they are"
+        runs = base.name if base.path == new.path else f"{base.name} {new.name} --out FILE"
+        fix = f"testbed report {runs} has them side by side, and says how far off they are"
     return IncomparableError(
         "nothing to compare, because only VALID trials count: "
         + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), sides, strict=True)),

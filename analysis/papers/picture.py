@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from textwrap import wrap
 
 from testbed.analysis.papers.claim import Row, number, stated
 
 _NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
 _PAD_PX = 12
+_NAME_CHARACTERS, _LINE_PX = 46, 12
+"""What a line of a name has at most; a long name takes two lines of its row."""
 _CHARACTER_PX = 7
 """Width of a character of a tick, at most."""
 INK, PAPER, OURS = "currentColor", "#c77d18", "#2b6cb0"
@@ -50,7 +53,12 @@ def _grid(at: float, height: int, text: str) -> str:
 
 
 def _marks(row: Row, y: float, x: Callable[[float], float]) -> list[str]:
-    parts = [f'<text x="{_NAME_PX}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.name))}</text>']
+    lines = wrap(row.name, _NAME_CHARACTERS, max_lines=2, placeholder="...")
+    top = y + 4 - _LINE_PX / 2 * (len(lines) - 1)
+    parts = [
+        f'<text x="{_NAME_PX}" y="{top + _LINE_PX * i:.1f}" text-anchor="end">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    ]
     tip = f"paper {stated(row.paper, row.unit)}"
     if isinstance(row.paper, tuple):
         left, right = (x(limit) for limit in row.paper)
@@ -97,8 +105,3 @@ def _ticks(low: float, high: float) -> list[float]:
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _short(name: str) -> str:
-    """Leave out the middle of a long name: names of several rows often differ at their end."""
-    return name if len(name) <= 46 else f"{name[:26]}...{name[-17:]}"

@@ -393,8 +393,8 @@ def _check_timeout(job: Job) -> None:
     measuring_s = burst_s(network.topology)
     if measuring_s >= spec.timeout_s:
         raise SpecError(
-            f"the timeout of {time_text(spec.timeout_s)} is shorter than the burst that measures links: "
-            f"{time_text(measuring_s)} on {network.arm.topology}",
+            f"the timeout of {time_text(spec.timeout_s)} is too short for the burst that measures links: it takes "
+            f"{time_text(math.ceil(measuring_s))} on {network.arm.topology}",
             fix="give a longer timeout, or faster links",
         )
     if job.goes_on and least_s >= spec.silence_s:

@@ -152,6 +152,8 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         quoted = f"'{written or word}'"
         other = "" if form.endswith(ANY_TEXT) else f", or write it as {form}"
         whole = tuple(key for key in path if key not in _TAGS)
+        if whole not in texts and _is_set(whole, texts):  # a part of what --set gives cannot be set by itself
+            return f"{meaning} is not text", f"quote it there: {quoted}"
         if _is_set(whole, texts):  # a shell takes quotes away
             return f"{meaning} is not text", f'quote it: --set "{".".join(map(str, whole))}={quoted}"'
         return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"

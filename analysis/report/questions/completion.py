@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +54,8 @@ SAMPLES = (
 APART = " Trials of different runs are not pairs: the speed-up of an arm of another run is the ratio of the medians."
 FARTHEST = 2.0
 """An axis has room for intervals up to so many times the largest value; those of two repeats may be endless."""
+EQUAL = 1e-9
+"""Times that differ by less than this share are equal: only the order of additions differs."""
 KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
 
 
@@ -63,7 +66,8 @@ def jct(study: Study) -> Question | None:
         return None
     rows = [_jct_row(study, cell) for group in study.groups for cell in group.cells]
     frame = pd.DataFrame(rows)
-    longest = plot.from_zero(frame["jct_s"])
+    most = FARTHEST * frame["jct_s"].max()
+    longest = plot.from_zero([*frame["jct_s"], *(min(high, most) for high in frame["jct_s_high"].dropna())])
     is_split = frame["compute_s"].notna().any()
     updates = notes(timed, "jct")
     legend = plot.legend(study.run, study.along)
@@ -137,6 +141,14 @@ class Ranking:
             return min(self.cells, key=_middle)
         return max(self.cells, key=partial(_middle, metric="throughput_sps"))
 
+    @property
+    def label(self) -> str:
+        """Label of the best cell, with those of the cells that equal it: simulated trials often do."""
+        metric = "jct_s" if self.number == ratios.JCT else "throughput_sps"
+        best = _middle(self.best, metric)
+        equal = [cell.label for cell in self.cells if math.isclose(_middle(cell, metric), best, rel_tol=EQUAL)]
+        return words.listed(equal) if len(equal) <= words.MOST_NAMED else shortened(equal, words.MOST_NAMED)
+
 
 def _jct_seen(study: Study) -> list[str]:
     """Say which arm of each network was the fastest, of the VALID ones if any is, and how much of each arm's time is
@@ -174,7 +186,7 @@ def _failed(study: Study) -> list[str]:
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
     did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
-    counts = words.counted([ranking.best.label for ranking in rankings], did)
+    counts = words.counted([ranking.label for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
 
@@ -220,12 +232,12 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
 
 
 def _fastest(ranking: Ranking) -> str:
-    """Return the fastest arm's label, with a mark if it is the only one that could be, or is not VALID."""
+    """Return the label of the fastest arm, with a mark if it is the only one that could be, or is not VALID."""
     doubt = ranking.best.doubt_in(ranking.number)
     only = "VALID " if ranking.others else "comparable " if ranking.unlike else ""
     marks = [f"the only {only}one"] if len(ranking.cells) == 1 else []
     marks += [doubt] if doubt else []
-    return f"{ranking.best.label} ({', '.join(marks)})" if marks else ranking.best.label
+    return f"{ranking.label} ({', '.join(marks)})" if marks else ranking.label
 
 
 def _against(study: Study, ranking: Ranking) -> str:
@@ -262,9 +274,9 @@ def _first_of(study: Study, ranking: Ranking) -> str:
     share = f" Synchronisation is {shares}." if shares else ""
     time = words.seconds(_middle(best)) + words.between(found, words.seconds)
     is_contest = len(ranking.cells) > 1
-    lead = f"{best.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
+    lead = f"{ranking.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
     if is_contest and not by_time:
-        lead = f"{best.label} trained the most samples a second, {_middle(best, 'throughput_sps'):,.0f}{against}"
+        lead = f"{ranking.label} trained the most samples a second, {_middle(best, 'throughput_sps'):,.0f}{against}"
     places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.network else [])]
     place = f"{', '.join(places)}: " if places else ""
     return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def waiting(study: Study) -> Question | None:
     shown = list(islice(_seen(study, cells), MOST_PANELS))
     if not shown:
         return None
-    others = sum(_has_queues(cell) for cell in study.apart(cells)) - len(shown)
+    others = len({stored for cell in cells for stored in _tables(cell)}) - len(shown)
     left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
     frame, spans = plot.stacked([_grid(one) for one in shown])
@@ -113,10 +114,11 @@ def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
         yield _Shown(cell, study.run.whole(trial), links, table)
 
 
-def _has_queues(cell: MeasuredCell) -> bool:
-    """Whether there is a table; that of a large run is not read for this."""
-    stored = None if cell.typical is None else cell.typical.stored
-    return stored is not None and is_there(*stored)
+def _tables(cell: MeasuredCell) -> Iterator[tuple[Path, str]]:
+    """Yield which trials of a cell have a table, each once although jobs share it; none is read for this."""
+    for trial in cell.finished:
+        if trial.stored is not None and is_there(*trial.stored):
+            yield trial.stored
 
 
 def _end_s(trial: Trial, table: pd.DataFrame) -> float:

@@ -254,23 +254,28 @@ def _capital(text: str) -> str:
 
 def _below_theory(cells: Sequence[MeasuredCell]) -> list[str]:
     """Why GST may be less than theory; nothing where it is not."""
-    names = [words.in_cell(cell) for cell in cells if _is_below_theory(cell)]
-    if not names:
+    below = [cell for cell in cells if _is_below_theory(cell)]
+    if not below:
         return []
+    names = [words.in_cell(cell) for cell in below]
+    bound = (
+        " The bound is for the bytes that were left, so GST can be above its bound all the same."
+        if any(cell.middle("gst_ratio") is not None for cell in below)
+        else ""
+    )
     return [
         f"Some GST of {shortened(names, words.MOST_NAMED)} is less than theory's, which is for the whole gradient: GST "
-        "begins when the last worker has its gradient, and what was sent before is not in it. The bound is for the "
-        "bytes that were left, so GST can be above its bound all the same."
+        f"begins when the last worker has its gradient, and what was sent before is not in it.{bound}"
     ]
 
 
 def _is_below_theory(cell: MeasuredCell) -> bool:
-    """Whether an iteration is, in a trial whose bound is less than theory, too."""
+    """Whether an iteration is, in a trial whose bound is less than theory, too, or not known, as with overlap."""
     for trial in cell.counted(GST):
         bound_s, theory_s = _bound_s(trial.metrics.gst_median_s, trial.metrics.gst_ratio), trial.metrics.gst_theory_s
-        if trial.gst_s is None or bound_s is None or theory_s is None:
+        if trial.gst_s is None or theory_s is None or (bound_s is None and about_updates([cell])):
             continue
-        if bound_s < theory_s and trial.gst_s.min() < theory_s:
+        if (bound_s is None or bound_s < theory_s) and trial.gst_s.min() < theory_s:
             return True
     return False
 

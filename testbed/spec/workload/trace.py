@@ -90,7 +90,11 @@ class ExecutionTrace(Workload):
     """The number of iterations at the beginning that medians leave out. JCT includes them."""
     scale: Number = Field(1.0, ge=1, le=1e6, examples=["100"])
     """Bytes of the trace and rates of all links are divided by this number, so that all times stay the same."""
-    compute: Annotated[float, BeforeValidator(_factor)] = Field(1.0, examples=["recorded", "none", "0.5 x"])
+    compute: Annotated[float, BeforeValidator(_factor)] = Field(
+        1.0,
+        examples=["0.5 x", "recorded", "none"],
+        json_schema_extra={"also": ["recorded", "none"], "otherwise": "`recorded`"},
+    )
     """The time of nodes that compute: ``recorded``, as in the trace; ``none``; or a multiple of it."""
     chunk_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, alias="chunk", examples=["128 KiB"])
     """The largest size of the pieces in which arrays are sent and summed, as for ``command``."""

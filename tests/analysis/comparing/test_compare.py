@@ -278,6 +278,9 @@ def test_a_cell_without_valid_trials_is_inconclusive_beside_one_that_has_them() 
     found = {one.cell: one for one in compare(base, new, thresholds=GST).judged}
     assert found[PS].why == "b has no VALID trial with it (10 INVALID)"
     assert (found[PS].verdict, found[RING].verdict) == ("inconclusive", "same")
+    with pytest.raises(IncomparableError, match="PS of b has no VALID trial with it") as refused:
+        compare(base, new, arms=[("ring", "PS")], thresholds=GST)
+    assert refused.value.fix.startswith("testbed report RUN says why trials are not VALID")
 
 
 def test_nothing_in_common_is_no_pass() -> None:

@@ -14,8 +14,10 @@ CHARACTER_PX = 7
 
 
 @pytest.mark.parametrize(("most", "unit", "last"), [(80.0, "%", "80.0 %"), (0.5, "", None)])
-def test_no_tick_is_cut(most: float, unit: str, last: str | None) -> None:
-    drawn = picture([Row("a", unit, most / 2, most), Row("b", unit, most / 4, most / 2)])
+def test_no_tick_and_no_name_is_cut(most: float, unit: str, last: str | None) -> None:
+    long = "cost a server at 10 Gbit/s, BCube(4,2) over fat-tree(4)"
+    drawn = picture([Row("a", unit, most / 2, most), Row(long, unit, most / 4, most / 2)])
+    assert " ".join(re.findall(r'text-anchor="end">([^<]*)<', drawn)) == f"a {long}"
     found = re.search(r'viewBox="0 0 (\d+) ', drawn)
     assert found
     ticks = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="middle"[^>]*>([^<]*)<', drawn)

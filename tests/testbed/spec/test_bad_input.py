@@ -1207,6 +1207,7 @@ CALLS: dict[str, list[str]] = {
     "backend_unknown": ["plan", "spec.yaml", "--backend", "netn"],
     "set_entry_in_brackets": ["plan", "spec.yaml", "--set", "arms[0].scheme=ring"],
     "set_name_no": ["plan", "spec.yaml", "--set", "name=no"],
+    "set_list_with_no": ["plan", "spec.yaml", "--set", "perturb=[{kind: slow, workers: [no], slowdown: 2}]"],
     "set_label_off": ["plan", "spec.yaml", "--set", "arms.0.label=Off"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],

@@ -36,6 +36,8 @@ def test_jct_tells_the_first_and_the_shares(run: Run) -> None:
         "Synchronisation is 40% of JCT for PS on fat-tree and 25% of JCT for Ring on fat-tree.",
         "Each was measured once, so there are no intervals.",
     )
+    tied = answer(with_metrics(run, "ring-b16", jct_s=10.0 + 1e-12), "jct").seen[0]
+    assert tied.startswith("Batch 16: PS on fat-tree and Ring on fat-tree finished first, in 10.0\u00a0s.")
 
 
 def test_an_invalid_trial_does_not_finish_first_before_a_valid_one(run: Run) -> None:

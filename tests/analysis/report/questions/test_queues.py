@@ -48,6 +48,9 @@ def test_trials_furthest_from_their_bounds_are_drawn(watched: Path, monkeypatch:
     monkeypatch.setattr(queues, "MOST_PANELS", 1)
     (panel,) = answer(run, "queues").panels
     assert panel.caption == f"{by_ratio[0].label} at batch 16"
+    again = [replace(trial, repeat=1, stored=(watched, "ring-b16")) for trial in run.trials if trial.id == "ps-b16"]
+    run = replace(run, trials=(*(trial for trial in run.trials if trial.id == "ps-b16"), *again))
+    assert answer(run, "queues").seen[-1] == "Not shown: 1 more trial; queues/ has the tables of all."
 
 
 def test_the_link_is_told_at_which_bytes_waited_longest(watched: Path) -> None:
