@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
 from testbed.workloads.trace import chakra, files, goal, msccl
 from testbed.workloads.trace.graph import Kind, Node, critical_path, order
-from testbed.workloads.trace.measured import Bucket, Iteration, collectives
+from testbed.workloads.trace.measured import Bucket, Iteration, collectives, passes
 from testbed.workloads.trace.transfers import transfers
 
 NETWORKS = {"star": "Switch"}
@@ -154,12 +155,12 @@ def _point(trials: Sequence[Trial]) -> str:
 
 
 def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None = None) -> dict[str, Any]:
-    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, and its sums, in
-    the size that they have without the spec's ``scale``.
+    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, its messages, and
+    its sums, in the size that they have without the spec's ``scale``.
 
     Raises:
         OutputError: the run has no such trial or iteration, is damaged, or a file cannot be written.
-        SpecError: its iterations are not made of one sum each.
+        SpecError: it is not known what its iterations are made of.
         MissingToolError: protobuf is not installed.
     """
     done = {one.id: one for one in load_run(run, samples=False).trials if one.done}
@@ -167,8 +168,8 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     if trial_id not in trials:
         raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
     job = trials[trial_id].job
-    buckets = _buckets(job)
-    if not buckets:
+    model, make = job.kind.model_parallel, _maker(job)
+    if make is None:
         raise SpecError(
             f"{trial_id}: no trace is made of what its iterations did",
             fix="take a trial of a synchronous scheme, without overlap, or of a profile with overlap: layer",
@@ -179,17 +180,41 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
         table = table[table["iteration"] == iteration]
         if table.empty:
             raise OutputError(f"{trial_id} has no iteration {iteration}", fix="leave --iteration out: all are written")
-    columns, ranks = list(Iteration._fields), {}
-    for rank, rows in table.sort_values("iteration").groupby("rank"):
-        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), buckets)
-    names = [job.plan.nodes[node] for node in job.plan.workers]
-    return {
-        "trial": trial_id,
-        "ranks": len(ranks),
-        "files": _written(out, trials[trial_id], names, ranks),
-        "left_out": "",
-        "point": "",
+    table = table.assign(waited_s=table[list(model.waits) if model else []].sum(axis=1))
+    ranks = {
+        int(str(rank)): make(int(str(rank)), map(Iteration._make, rows[[*Iteration._fields]].to_numpy().tolist()))
+        for rank, rows in table.sort_values("iteration").groupby("rank")
     }
+    names = [job.plan.nodes[node] for node in job.plan.workers]
+    written = _written(out, trials[trial_id], names, ranks)
+    if model:
+        path = out / f"{trial_id}.groups.json"
+        write_json(path, _groups(model.groups(job.plan)))
+        written.append(str(path))
+    return {"trial": trial_id, "ranks": len(ranks), "files": written, "left_out": "", "point": ""}
+
+
+def _maker(job: Job) -> Callable[[int, Iterable[Iteration]], list[Node]] | None:
+    """Return a function that makes the nodes of a rank from its iterations, in the size that they have without
+    ``scale``; None if it is not known what they are made of."""
+    model = job.kind.model_parallel
+    if model is None:
+        buckets = _buckets(job)
+        return (lambda _, iterations: collectives(iterations, buckets)) if buckets else None
+    scale, floats, steps = job.work.scale, model.groups(job.plan), model.steps(job.plan)
+    steps = replace(steps, message_bytes=np.rint(scale * steps.message_bytes))
+
+    def make(rank: int, iterations: Iterable[Iteration]) -> list[Node]:
+        named = _groups(floats)
+        sums = {name: round(FLOAT_BYTES * scale * floats[ranks]) for name, ranks in named.items() if rank in ranks}
+        return passes(rank, iterations, steps, sums)
+
+    return make
+
+
+def _groups(ranks: Iterable[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Name groups by their numbers."""
+    return {str(number): members for number, members in enumerate(ranks)}
 
 
 def _buckets(job: Job) -> list[Bucket]:

@@ -122,6 +122,6 @@ def export(
         print_json(found)
         return
     for path in found["files"]:
-        wrote("trace" if path.endswith((".et", ".goal", ".xml")) else "for ASTRA-sim", path)
+        wrote("trace" if path.endswith((".et", ".goal", ".xml")) else "beside it", path)
     for told in filter(None, (found["left_out"], found["point"])):
         print_lines(told)
