@@ -12,7 +12,7 @@ import numpy as np
 
 from testbed.analysis.load import load as load_run
 from testbed.analysis.load import read_samples
-from testbed.base.errors import OutputError, SpecError, UsageError
+from testbed.base.errors import OutputError, SpecError, TopologyError, UsageError
 from testbed.base.nearest import nearest
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
@@ -27,14 +27,10 @@ from testbed.trial.model import Trial
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
-from testbed.workloads.trace import chakra, files, goal, msccl
+from testbed.workloads.trace import astra_sim, chakra, files, goal, msccl
 from testbed.workloads.trace.graph import Kind, Node, critical_path, order
 from testbed.workloads.trace.measured import Bucket, Iteration, collectives, passes
 from testbed.workloads.trace.transfers import transfers
-
-NETWORKS = {"star": "Switch"}
-"""Topologies that ASTRA-sim's analytical network has, with its names for them."""
-
 
 FORMS = ("transfers", "goal", "msccl")
 """Forms of a scheme's export: Chakra's traces, a GOAL schedule, MSCCL's XML."""
@@ -132,14 +128,14 @@ def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]
     write_json(out / f"{trial.id}.system.json", own)
     write_json(out / f"{trial.id}.groups.json", {"0": list(range(ranks))})
     written = [str(out / f"{trial.id}.{what}.json") for what in ("system", "groups")]
-    text = trial.network.topology_text
-    network = NETWORKS.get(text.partition("(")[0], "") if ranks == len(trial.job.plan.workers) else ""
-    if not network:
-        return written, f"ASTRA-sim's analytical network has no {text} with these ranks: none is written"
-    rate = f"{trial.network.slowest_bps / 8e9:.9g}"
-    described = f"topology: [ {network} ]\nnpus_count: [ {ranks} ]\nbandwidth: [ {rate} ]  # GB/s\n"
+    if ranks > len(trial.job.plan.workers):
+        return written, "nodes that add besides hosts are ranks, so there is no network file for ASTRA-sim"
+    try:
+        network = astra_sim.network(trial.network.topology, trial.job.plan.workers)
+    except TopologyError as error:
+        return written, f"{error.problem}, so there is no network file for ASTRA-sim"
     with whole_file(out / f"{trial.id}.network.yml") as file:
-        file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
+        file.write(network.encode())
     return [*written, str(out / f"{trial.id}.network.yml")], ""
 
 
