@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -100,25 +100,33 @@ def export(
     plan, gradient = trial.job.plan, trial.job.gradient
     if chunks and form == "msccl":
         raise UsageError("MSCCL's XML has chunks of its own", fix="leave --chunks out")
+    told: dict[str, Any] = {"trial": trial.id, "point": _point(trials), "left_out": ""}
+    if form == "msccl":
+        text = msccl.algorithm(plan, gradient.floats)
+        told |= {"ranks": len(plan.workers), "sends": text.count(b'type="s"')}
+        return told | {"files": [_one_file(out / f"{trial.id}.xml", lambda file: file.write(text))]}
     cut_up = (lambda forest: cut(forest, gradient.floats, gradient.buckets, trial.job.chunk_bytes)) if chunks else None
     names, ranks = transfers(plan, gradient.floats, cut_up)
-    left_out = ""
-    if form == "transfers":
-        written = _written(out, trial, names, ranks)
-        more, left_out = _for_astra_sim(out, trial, len(ranks))
-        written += more
-    else:
-        _make(out)
-        path = out / f"{trial.id}.{'xml' if form == 'msccl' else 'goal'}"
-        algorithm = msccl.algorithm(plan, gradient.floats) if form == "msccl" else b""
-        with whole_file(path) as file:
-            file.write(algorithm)
-            if form == "goal":
-                goal.write(file, ranks, {**_about(trial), **{f"rank {rank}": name for rank, name in enumerate(names)}})
-        written = [str(path)]
     sends = sum(node.kind == Kind.COMM_SEND for nodes in ranks.values() for node in nodes)
-    told = {"files": written, "left_out": left_out, "point": _point(trials)}
-    return {"trial": trial.id, "ranks": len(ranks), "sends": sends, **told}
+    told |= {"ranks": len(ranks), "sends": sends}
+    if form == "goal":
+        about = {**_about(trial), **{f"rank {rank}": name for rank, name in enumerate(names)}}
+        return told | {"files": [_one_file(out / f"{trial.id}.goal", lambda file: goal.write(file, ranks, about))]}
+    written = _written(out, trial, names, ranks)
+    more, left_out = _for_astra_sim(out, trial, len(ranks))
+    return told | {"files": written + more, "left_out": left_out}
+
+
+def _one_file(path: Path, write: Callable[[BinaryIO], object]) -> str:
+    """Write a file; return its name.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    _make(path.parent)
+    with whole_file(path) as file:
+        write(file)
+    return str(path)
 
 
 def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]:
