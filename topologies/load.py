@@ -55,6 +55,14 @@ def file_of(name: str) -> str | None:
     return name if is_data(name) else None
 
 
+def placed_in(folder: Path, name: str) -> str:
+    """Return the name in an expression with the path of a user's own file, if it is of one, taken from ``folder``."""
+    if file_of(name) is None or Path(name).is_absolute():
+        return name
+    path = folder / name
+    return str(path) if path.is_absolute() else f"./{path}"
+
+
 def check_open(name: str, error: type[SpecError]) -> None:
     """
     Raises:

@@ -17,7 +17,9 @@ from testbed.workloads.job import Peer
 
 VARIABLE = "TESTBED_RANK"
 """The environment variable with the path of the rank's file. Outside of a trial it is not there."""
-VERSION = 1
+VERSION = 2
+LONGEST_POSITION = 500
+"""The bytes of the file in which a rank says what it is at."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class RankJob:
     """Path of the topology, for groups of some ranks; None where it is not told."""
     pace_s: float = 0.0
     """Least time (s) of each backward pass; 0 for as long as it takes."""
+    position: str = ""
+    """Path of the file in which a rank that knows it keeps what it is at, for the error if it is killed. Empty for
+    none."""
     version: int = VERSION
 
     def text(self) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from testbed.analysis.load import load as load_run
 from testbed.analysis.load import read_samples
-from testbed.base.errors import OutputError, SpecError, UsageError
+from testbed.base.errors import OutputError, SpecError, TopologyError, UsageError
 from testbed.base.nearest import nearest
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
@@ -26,14 +27,10 @@ from testbed.trial.model import Trial
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
-from testbed.workloads.trace import chakra, files, goal, msccl
+from testbed.workloads.trace import astra_sim, chakra, files, goal, msccl
 from testbed.workloads.trace.graph import Kind, Node, critical_path, order
-from testbed.workloads.trace.measured import Bucket, Iteration, collectives
+from testbed.workloads.trace.measured import Bucket, Iteration, collectives, passes
 from testbed.workloads.trace.transfers import transfers
-
-NETWORKS = {"star": "Switch"}
-"""Topologies that ASTRA-sim's analytical network has, with its names for them."""
-
 
 FORMS = ("transfers", "goal", "msccl")
 """Forms of a scheme's export: Chakra's traces, a GOAL schedule, MSCCL's XML."""
@@ -103,25 +100,33 @@ def export(
     plan, gradient = trial.job.plan, trial.job.gradient
     if chunks and form == "msccl":
         raise UsageError("MSCCL's XML has chunks of its own", fix="leave --chunks out")
+    told: dict[str, Any] = {"trial": trial.id, "point": _point(trials), "left_out": ""}
+    if form == "msccl":
+        text = msccl.algorithm(plan, gradient.floats)
+        told |= {"ranks": len(plan.workers), "sends": text.count(b'type="s"')}
+        return told | {"files": [_one_file(out / f"{trial.id}.xml", lambda file: file.write(text))]}
     cut_up = (lambda forest: cut(forest, gradient.floats, gradient.buckets, trial.job.chunk_bytes)) if chunks else None
     names, ranks = transfers(plan, gradient.floats, cut_up)
-    left_out = ""
-    if form == "transfers":
-        written = _written(out, trial, names, ranks)
-        more, left_out = _for_astra_sim(out, trial, len(ranks))
-        written += more
-    else:
-        _make(out)
-        path = out / f"{trial.id}.{'xml' if form == 'msccl' else 'goal'}"
-        algorithm = msccl.algorithm(plan, gradient.floats) if form == "msccl" else b""
-        with whole_file(path) as file:
-            file.write(algorithm)
-            if form == "goal":
-                goal.write(file, ranks, {**_about(trial), **{f"rank {rank}": name for rank, name in enumerate(names)}})
-        written = [str(path)]
     sends = sum(node.kind == Kind.COMM_SEND for nodes in ranks.values() for node in nodes)
-    told = {"files": written, "left_out": left_out, "point": _point(trials)}
-    return {"trial": trial.id, "ranks": len(ranks), "sends": sends, **told}
+    told |= {"ranks": len(ranks), "sends": sends}
+    if form == "goal":
+        about = {**_about(trial), **{f"rank {rank}": name for rank, name in enumerate(names)}}
+        return told | {"files": [_one_file(out / f"{trial.id}.goal", lambda file: goal.write(file, ranks, about))]}
+    written = _written(out, trial, names, ranks)
+    more, left_out = _for_astra_sim(out, trial, len(ranks))
+    return told | {"files": written + more, "left_out": left_out}
+
+
+def _one_file(path: Path, write: Callable[[BinaryIO], object]) -> str:
+    """Write a file; return its name.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    _make(path.parent)
+    with whole_file(path) as file:
+        write(file)
+    return str(path)
 
 
 def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]:
@@ -131,14 +136,14 @@ def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]
     write_json(out / f"{trial.id}.system.json", own)
     write_json(out / f"{trial.id}.groups.json", {"0": list(range(ranks))})
     written = [str(out / f"{trial.id}.{what}.json") for what in ("system", "groups")]
-    text = trial.network.topology_text
-    network = NETWORKS.get(text.partition("(")[0], "") if ranks == len(trial.job.plan.workers) else ""
-    if not network:
-        return written, f"ASTRA-sim's analytical network has no {text} with these ranks: none is written"
-    rate = f"{trial.network.slowest_bps / 8e9:.9g}"
-    described = f"topology: [ {network} ]\nnpus_count: [ {ranks} ]\nbandwidth: [ {rate} ]  # GB/s\n"
+    if ranks > len(trial.job.plan.workers):
+        return written, "nodes that add besides hosts are ranks, so there is no network file for ASTRA-sim"
+    try:
+        network = astra_sim.network(trial.network.topology, trial.job.plan.workers)
+    except TopologyError as error:
+        return written, f"{error.problem}, so there is no network file for ASTRA-sim"
     with whole_file(out / f"{trial.id}.network.yml") as file:
-        file.write(f"{described}latency: [ 0.0 ]  # ns\n".encode())
+        file.write(network.encode())
     return [*written, str(out / f"{trial.id}.network.yml")], ""
 
 
@@ -154,12 +159,12 @@ def _point(trials: Sequence[Trial]) -> str:
 
 
 def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None = None) -> dict[str, Any]:
-    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, and its sums, in
-    the size that they have without the spec's ``scale``.
+    """Write the iterations of a trial that ran as a trace, or one of them: what each rank computed, its messages, and
+    its sums, in the size that they have without the spec's ``scale``.
 
     Raises:
         OutputError: the run has no such trial or iteration, is damaged, or a file cannot be written.
-        SpecError: its iterations are not made of one sum each.
+        SpecError: it is not known what its iterations are made of.
         MissingToolError: protobuf is not installed.
     """
     done = {one.id: one for one in load_run(run, samples=False).trials if one.done}
@@ -167,8 +172,8 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     if trial_id not in trials:
         raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
     job = trials[trial_id].job
-    buckets = _buckets(job)
-    if not buckets:
+    model, make = job.kind.model_parallel, _maker(job)
+    if make is None:
         raise SpecError(
             f"{trial_id}: no trace is made of what its iterations did",
             fix="take a trial of a synchronous scheme, without overlap, or of a profile with overlap: layer",
@@ -179,17 +184,41 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
         table = table[table["iteration"] == iteration]
         if table.empty:
             raise OutputError(f"{trial_id} has no iteration {iteration}", fix="leave --iteration out: all are written")
-    columns, ranks = list(Iteration._fields), {}
-    for rank, rows in table.sort_values("iteration").groupby("rank"):
-        ranks[int(str(rank))] = collectives(map(Iteration._make, rows[columns].to_numpy().tolist()), buckets)
-    names = [job.plan.nodes[node] for node in job.plan.workers]
-    return {
-        "trial": trial_id,
-        "ranks": len(ranks),
-        "files": _written(out, trials[trial_id], names, ranks),
-        "left_out": "",
-        "point": "",
+    table = table.assign(waited_s=table[list(model.waits) if model else []].sum(axis=1))
+    ranks = {
+        int(str(rank)): make(int(str(rank)), map(Iteration._make, rows[[*Iteration._fields]].to_numpy().tolist()))
+        for rank, rows in table.sort_values("iteration").groupby("rank")
     }
+    names = [job.plan.nodes[node] for node in job.plan.workers]
+    written = _written(out, trials[trial_id], names, ranks)
+    if model:
+        path = out / f"{trial_id}.groups.json"
+        write_json(path, _groups(model.groups(job.plan)))
+        written.append(str(path))
+    return {"trial": trial_id, "ranks": len(ranks), "files": written, "left_out": "", "point": ""}
+
+
+def _maker(job: Job) -> Callable[[int, Iterable[Iteration]], list[Node]] | None:
+    """Return a function that makes the nodes of a rank from its iterations, in the size that they have without
+    ``scale``; None if it is not known what they are made of."""
+    model = job.kind.model_parallel
+    if model is None:
+        buckets = _buckets(job)
+        return (lambda _, iterations: collectives(iterations, buckets)) if buckets else None
+    scale, floats, steps = job.work.scale, model.groups(job.plan), model.steps(job.plan)
+    steps = replace(steps, message_bytes=np.rint(scale * steps.message_bytes))
+
+    def make(rank: int, iterations: Iterable[Iteration]) -> list[Node]:
+        named = _groups(floats)
+        sums = {name: round(FLOAT_BYTES * scale * floats[ranks]) for name, ranks in named.items() if rank in ranks}
+        return passes(rank, iterations, steps, sums)
+
+    return make
+
+
+def _groups(ranks: Iterable[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Name groups by their numbers."""
+    return {str(number): members for number, members in enumerate(ranks)}
 
 
 def _buckets(job: Job) -> list[Bucket]:

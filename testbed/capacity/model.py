@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import TestbedError
 from testbed.capacity.load import Load
-from testbed.lab.base import allowed_packet_bytes
+from testbed.lab.base import allowed_packet_bytes, slow_packet_bytes
 
 PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
@@ -117,12 +117,13 @@ class Capacity:
 def _faster(load: Load, times: float) -> Load:
     """Load on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
     link_bytes_s, by_rates = load.link_bytes_s * times, load.packet_bytes_by_rates * times
-    before = allowed_packet_bytes(load.packet_bytes_by_rates)
+    before = allowed_packet_bytes(load.packet_bytes_by_rates, slow_packet_bytes(load.rate_bps))
+    after = allowed_packet_bytes(by_rates, slow_packet_bytes(times * load.rate_bps))
     return replace(
         load,
         sent_bytes_s=load.sent_bytes_s * times,
         link_bytes_s=link_bytes_s,
-        large_packets_s=load.large_packets_s * times * before / allowed_packet_bytes(by_rates),
+        large_packets_s=load.large_packets_s * times * before / after,
         packet_bytes_by_rates=by_rates,
         chunks_s=load.chunks_s * times,
     )

@@ -93,10 +93,10 @@ def export(
 ) -> None:
     """Write a trial that ran, or a scheme, as traces for other tools.
 
-    --trial writes what happened, as Chakra's traces: for each iteration what a rank computed, and a collective. --arm
-    writes one synchronisation of its scheme. Its transfers are Chakra's traces, a file for each rank, with a system and
-    a groups file for ASTRA-sim, and on a star its network file. A GOAL schedule (LogGOPSim, ATLAHS) and MSCCL's XML are
-    one file. Of a sweep it is the first point, and the output says which.
+    --trial writes what happened, as Chakra's traces: for each iteration what a rank computed, and its collectives.
+    --arm writes one synchronisation of its scheme. Its transfers are Chakra's traces, a file for each rank, with a
+    system and a groups file for ASTRA-sim, and on a star or a ring its network file. A GOAL schedule (LogGOPSim,
+    ATLAHS) and MSCCL's XML are one file. Of a sweep it is the first point, and the output says which.
     """
     from testbed.api.traces import export as write
     from testbed.api.traces import export_measured
@@ -122,6 +122,6 @@ def export(
         print_json(found)
         return
     for path in found["files"]:
-        wrote("trace" if path.endswith((".et", ".goal", ".xml")) else "for ASTRA-sim", path)
+        wrote("trace" if path.endswith((".et", ".goal", ".xml")) else "beside it", path)
     for told in filter(None, (found["left_out"], found["point"])):
         print_lines(told)

@@ -20,6 +20,7 @@ from testbed.files.foreign import UnfitError
 from testbed.lab.programs import Exit
 from testbed.trial.files import Files
 from testbed.workloads.kinds.base import AnyKind
+from testbed.workloads.rank_job import LONGEST_POSITION
 
 LONGEST_LAST = 200
 """Characters of a log's last line in a sentence."""
@@ -51,7 +52,11 @@ def died(
     process, said = first.process, errors[first.process]
     log = files.log(process)
     why = said["error"] if said else _raised(log) if first.status == PYTHON_FAILED else ""
-    problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {why}" if why else "")
+    problem = f"{(called or files.called)(process)} {ending(first.status)}"
+    if first.status < 0 and (at := position(files.position(process))):
+        problem += f" at {at}"
+    if why:
+        problem += f": {why}"
     if running:
         problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}{stopped}"
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log, files.lacks))
@@ -100,6 +105,14 @@ def _last_lines(log: Path) -> list[str]:
         return []
     except UnfitError as error:
         return [f"(its log {error})"]
+
+
+def position(path: Path) -> str:
+    """Return what a process was at when it ended; empty if it did not say."""
+    try:
+        return printable(foreign.read_bytes(path, LONGEST_POSITION, path.parent).decode(errors="replace").strip())
+    except (OSError, UnfitError):
+        return ""
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:

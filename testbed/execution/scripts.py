@@ -84,6 +84,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         start_timeout_s=spec.start_timeout_s,
         timeout_s=spec.timeout_s,
         samples=str(files.samples(name)),
+        position=str(files.position(name)),
         check=read.check,
         pace_s=read.pace_s,
         library=_part(job).library(job.plan),

@@ -32,7 +32,7 @@ from testbed.spec.jobs import SERVICE, JobKeys, singly
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.launchers import check_meets, without_launcher
 from testbed.topologies.call import parse
-from testbed.topologies.load import file_of
+from testbed.topologies.load import placed_in
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.trial.inputs import Digests, Inputs
@@ -408,10 +408,8 @@ def _check_timeout(job: Job) -> None:
 def locate(expression: str, folder: Path) -> str:
     """``expression`` with the path of a user's own file, if it names one, taken from ``folder``."""
     call = parse(expression, "ring")
-    if file_of(call.name) is None or Path(call.name).is_absolute():
-        return expression
-    path = folder / call.name
-    return str(replace(call, name=str(path) if path.is_absolute() else f"./{path}"))
+    name = placed_in(folder, call.name)
+    return expression if name == call.name else str(replace(call, name=name))
 
 
 class _Cells:

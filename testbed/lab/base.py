@@ -40,10 +40,18 @@ Each of these large packets costs the processor the same, however long it is: tw
 cores, BML on BCube(3,2) with links of 600 Mbit/s takes 295 ms of processor time a synchronisation with 64 KiB, 250 with
 128 KiB and 215 with 192 KiB."""
 LARGE_PACKET_BYTES = (65_536, 196_608)
-"""The least and most bytes of a large packet, without the headers of what it is cut into: what any kernel hands down,
-on links however slow (``GSO_LEGACY_MAX_SIZE`` in linux/netdevice.h), and three times that, which saves two thirds of
+"""The least and most bytes of a large packet, without the headers of what it is cut into: what any kernel hands down
+(``GSO_LEGACY_MAX_SIZE`` in linux/netdevice.h), and three times that, which saves two thirds of
 what these packets cost. With 512 KiB, which kernels from 6.3 on can do, a ring of four at 2 Gbit/s waited for its first
 chunks."""
+SLOW_PACKET_S, SLOW_PACKET_BYTES = 0.02, 16_384
+"""Seconds that the slowest link may take for a large packet of the least size, and the bytes to which that may make it
+smaller.
+
+The kernel fills large packets on any link whose round trips are shorter than half a millisecond when nothing waits. At
+2 Mbit/s, 64 KiB take 0.28 s, and acknowledgements wait behind them: GST of halving and doubling on star(4), of 200 KiB,
+was 1.48 of its bound, with 16 KiB 1.25, with 4 KiB 1.19. A ring had 1.015, 1.019 and 1.035. Processor time was the
+same."""
 LIGHT_BPS = 4_000_000_000
 """Sum of all links' rates that two cores carry with the smallest large packets (bit/s). Where links carry more, the
 size grows in proportion.
@@ -167,7 +175,10 @@ class LinkSettings:
 
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
-        return self.small_queue_bytes or round(allowed_packet_bytes(self.packet_bytes_by_rates(topology)))
+        rates_bps = self._calm_rates_bps(topology)
+        light_bytes = sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0]
+        slow_bytes = max(slow_packet_bytes(min(rates_bps, default=0.0)), light_bytes, self.full_packet_bytes or 0)
+        return self.small_queue_bytes or round(allowed_packet_bytes(self.packet_bytes_by_rates(topology), slow_bytes))
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
         """Bytes of a large packet in proportion to the links' rates, without limits. 0 where it is the least at any
@@ -197,11 +208,16 @@ class LinkSettings:
         return self.drops or self.loss > 0 or self.reorder > 0 or self.mark_at_bytes is not None
 
 
-def allowed_packet_bytes(by_rates: float) -> float:
+def slow_packet_bytes(slowest_bps: float) -> float:
+    """What the slowest link carries in :data:`SLOW_PACKET_S`, at least :data:`SLOW_PACKET_BYTES`."""
+    return max(SLOW_PACKET_BYTES, slowest_bps / 8 * SLOW_PACKET_S)
+
+
+def allowed_packet_bytes(by_rates: float, slow_bytes: float) -> float:
     """The size of a large packet that the links' rates ask for (:meth:`LinkSettings.packet_bytes_by_rates`), within
-    :data:`LARGE_PACKET_BYTES`."""
+    :data:`LARGE_PACKET_BYTES`; less than that, but not less than ``slow_bytes``, where links are slow."""
     least, most = LARGE_PACKET_BYTES
-    return min(most, max(least, by_rates))
+    return min(most, max(min(least, slow_bytes) if by_rates else least, by_rates))
 
 
 @dataclass(frozen=True)

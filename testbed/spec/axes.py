@@ -25,7 +25,7 @@ from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
 from testbed.topologies import build as topologies
 from testbed.topologies import call
-from testbed.topologies.load import file_of
+from testbed.topologies.load import placed_in
 from testbed.workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
@@ -220,9 +220,8 @@ class Finder:
 
     def _parameters(self, field: str, name: str) -> Sequence[Any]:
         """Parameters of a topology or scheme; empty where there is no such one, which is said when it is built."""
-        path = f"{self._folder}/{name}" if file_of(name) is not None and not FilePath(name).is_absolute() else name
         try:
-            return EXPRESSIONS[field](path)
+            return EXPRESSIONS[field](placed_in(self._folder, name))
         except SpecError:
             return ()
 

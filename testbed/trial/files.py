@@ -73,6 +73,10 @@ class Files:
     def samples(self, process: str) -> Path:
         return self._written(process, SAMPLES)
 
+    def position(self, process: str) -> Path:
+        """Return the file in which a process keeps what it is at, if it does."""
+        return self._written(process, "position")
+
     def weights(self, process: str) -> Path:
         """Return the file with the final weights that a worker saved."""
         return self._written(process, "weights.npy")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.learning.parts import Span
     from testbed.workloads.play.exchange import Moved
+    from testbed.workloads.play.steps import Steps
     from testbed.workloads.play.synchronisation import Synchronisation
     from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
@@ -87,7 +88,21 @@ class Software(Generic[P]):
 
 
 class ModelParallel(Generic[P]):
-    """A model of which each worker holds a part only, so that the plan decides what a worker computes."""
+    """A model of which each worker holds a part only, so that the plan decides what a worker computes.
+
+    Attributes:
+        waits: columns of samples, for how long (s) a worker had nothing to compute before its gradient was ready.
+    """
+
+    waits: Sequence[str]
+
+    def steps(self, plan: P) -> Steps:
+        """Return the passes of all workers in an iteration, with the messages between them."""
+        raise NotImplementedError
+
+    def groups(self, plan: P) -> Mapping[tuple[int, ...], int]:
+        """Return the number of floats that workers sum after their passes, by the ranks that sum them."""
+        raise NotImplementedError
 
     def paces(self, plan: P) -> Sequence[float]:
         """Return by rank the least share of the pace for which a worker computes."""

@@ -71,6 +71,11 @@ class Agenda:
         """When the next node that computes is due to end; infinite if none computes."""
         return self._computing[0][0] if self._computing else math.inf
 
+    @property
+    def computing(self) -> list[int]:
+        """The nodes that compute, the one that is due first at the beginning."""
+        return [number for _, number in sorted(self._computing)]
+
     def issued(self) -> Iterator[int]:
         """Yield the messages and collectives that are to be issued now; begin the nodes that compute."""
         while self._ready:

@@ -37,19 +37,40 @@ def read(content: bytes, name: str, rank: int, most_nodes: int = MOST_NODES) -> 
     Raises:
         SpecError: it is no schedule, does not have the rank, or has what cannot be played.
     """
+    nodes: list[Node] = []
+    ids: dict[str, int] = {}
+    edges: list[tuple[int, str, str, str]] = []
+    lines, ranks = _lines(content, name, rank)
+    for number, line in lines:
+        if edge := _EDGE.fullmatch(line):
+            edges.append((number, edge["later"], edge["word"], edge["before"]))
+            continue
+        where = f"{name}: line {number}"
+        if len(nodes) == most_nodes:
+            raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="read more with --nodes")
+        operation = _OPERATION.fullmatch(line)
+        if operation is None:
+            raise SpecError(f"{where}: {printable(line[:60])} is no send, recv, calc or requires", fix=_FIX)
+        node = _node(operation, len(nodes) + 1, where)
+        if node.name in ids:
+            raise SpecError(f"{where}: {node.name} is there twice", fix="give each operation a label of its own")
+        nodes.append(node)
+        ids |= {node.name: node.id} if node.name else {}
+    return Read("GOAL", {"ranks": str(ranks)}, _joined(nodes, ids, edges, name), Counter())
+
+
+def _lines(content: bytes, name: str, rank: int) -> tuple[list[tuple[int, str]], int]:
+    """Return the lines of a rank, with their numbers, and the number of ranks."""
     try:
         lines = content.decode("ascii").splitlines()
     except UnicodeDecodeError:
         raise SpecError(f"{name}: is no GOAL schedule: it is not plain text", fix=_FIX) from None
     ranks, inside = 0, None
-    nodes: list[Node] = []
-    ids: dict[str, int] = {}
-    edges: list[tuple[int, str, str, str]] = []
+    found: list[tuple[int, str]] = []
     for number, raw in enumerate(lines, 1):
         line = " ".join(_COMMENT.sub("", raw).split())
         if not line:
             continue
-        where = f"{name}: line {number}"
         if not ranks:
             match = _COUNT.fullmatch(line)
             ranks = int(match[1]) if match else 0
@@ -60,27 +81,16 @@ def read(content: bytes, name: str, rank: int, most_nodes: int = MOST_NODES) -> 
         elif inside is None:
             match = _RANK.fullmatch(line)
             if match is None or int(match[1]) >= ranks:
-                raise SpecError(f"{where}: {line:.60} begins none of {ranks} ranks", fix="write rank 0 {, and so on")
+                problem = f"{name}: line {number}: {line:.60} begins none of {ranks} ranks"
+                raise SpecError(problem, fix="write rank 0 {, and so on")
             inside = int(match[1])
         elif line == "}":
             inside = None
         elif inside == rank:
-            if edge := _EDGE.fullmatch(line):
-                edges.append((number, edge["later"], edge["word"], edge["before"]))
-                continue
-            if len(nodes) == most_nodes:
-                raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="read more with --nodes")
-            operation = _OPERATION.fullmatch(line)
-            if operation is None:
-                raise SpecError(f"{where}: {printable(line[:60])} is no send, recv, calc or requires", fix=_FIX)
-            node = _node(operation, len(nodes) + 1, where)
-            if node.name in ids:
-                raise SpecError(f"{where}: {node.name} is there twice", fix="give each operation a label of its own")
-            nodes.append(node)
-            ids |= {node.name: node.id} if node.name else {}
+            found.append((number, line))
     if inside is not None or not ranks:
         raise SpecError(f"{name}: is no GOAL schedule: it is cut off", fix="copy the file again")
-    return Read("GOAL", {"ranks": str(ranks)}, _joined(nodes, ids, edges, name), Counter())
+    return found, ranks
 
 
 def _node(operation: re.Match[str], number: int, where: str) -> Node:

@@ -134,6 +134,8 @@ PARTED = frozenset(
     {Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.SCATTER}
 )
 """Collectives whose arrays are parts of the same length, one for each rank."""
+ROOTED = frozenset({Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER})
+"""Collectives in which a rank is the root."""
 
 
 def floats_of(node: Node, scale: float, ranks: int) -> int:

@@ -27,6 +27,8 @@ NAMES = {
     "reduce_scatter": Collective.REDUCE_SCATTER,
     "_reduce_scatter_base": Collective.REDUCE_SCATTER,
     "reduce_scatter_base": Collective.REDUCE_SCATTER,
+    "gather": Collective.GATHER,
+    "scatter": Collective.SCATTER,
     "all_to_all": Collective.ALL_TO_ALL,
     "all_to_allv": Collective.ALL_TO_ALL,
     "barrier": Collective.BARRIER,

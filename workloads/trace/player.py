@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import queue
 import sys
 import threading
@@ -34,14 +35,23 @@ from testbed.base.listing import shortened
 from testbed.workloads import kinds
 from testbed.workloads.job import LARGEST
 from testbed.workloads.learning.replay import PERIOD
-from testbed.workloads.rank_job import RankJob
+from testbed.workloads.rank_job import LONGEST_POSITION, RankJob
 from testbed.workloads.trace import files
 from testbed.workloads.trace.agenda import Agenda
-from testbed.workloads.trace.graph import PARTED, Collective, Groups, Kind, Node, counted_from, floats_of, order
+from testbed.workloads.trace.graph import (
+    MOST_NAMED,
+    PARTED,
+    Collective,
+    Groups,
+    Kind,
+    Node,
+    counted_from,
+    floats_of,
+    order,
+)
 
 OF_FIXED_POINT = 1e-3
 """By how much a sum may be off where switches add, as a share of the largest that it can be."""
-MOST_NAMED = 10
 SCATTERED = (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
 """Collectives of which each rank has a part of the sum."""
 Floats = NDArray[np.float32]
@@ -119,6 +129,18 @@ class Buffer:
         return self.floats // self._size
 
 
+class Position:
+    """The file in which a rank keeps the nodes that it is at: the kernel still has it when the rank is killed."""
+
+    def __init__(self, path: str) -> None:
+        """Keep nothing where ``path`` is empty, as outside of a trial."""
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600) if path else None
+
+    def keep(self, text: str) -> None:
+        if self._file is not None:
+            os.pwrite(self._file, text.encode()[:LONGEST_POSITION].ljust(LONGEST_POSITION), 0)
+
+
 class Player:
     """A rank's nodes, played once an iteration."""
 
@@ -130,6 +152,8 @@ class Player:
             pace: what the time of each node that computes is multiplied by.
         """
         self._rank = rank
+        job = RankJob.of_environment()
+        self._position = Position(job.position if job else "")
         self._agenda = Agenda(nodes, range(world), groups, pace)
         self._nodes = self._agenda.nodes
         made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(groups.values())) if len(ranks) < world}
@@ -178,6 +202,7 @@ class Player:
         while not agenda.is_over:
             for number in agenda.issued():
                 waiting[number] = self._issue(number)
+            self._position.keep(self._named([*agenda.computing, *waiting]))
             wait_s = max(0.0, agenda.due_s - time.monotonic())
             if wait_s == 0.0:
                 agenda.computed()
@@ -199,10 +224,15 @@ class Player:
                 raise self._failed(number, error, waiting)
             del waiting[number]
             agenda.end(number, at_s)
+        self._position.keep("")
+
+    def _named(self, numbers: Sequence[int]) -> str:
+        told = [str(self._nodes[number]) for number in numbers[:MOST_NAMED]]
+        return shortened(told + [""] * (len(numbers) - len(told)), MOST_NAMED)
 
     def _failed(self, number: int, error: RuntimeError, waiting: Iterable[int]) -> WorkerError:
-        others = [str(self._nodes[one]) for one in sorted(waiting) if one != number]
-        more = f"; also waiting: {shortened(others, MOST_NAMED)}" if others else ""
+        others = sorted(set(waiting) - {number})
+        more = f"; also waiting: {self._named(others)}" if others else ""
         return WorkerError(
             f"rank {self._rank}: {self._nodes[number]} failed: {error}{more}", fix="see the logs of other ranks"
         )

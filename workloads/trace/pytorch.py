@@ -18,7 +18,7 @@ from testbed.base.printable import printable
 from testbed.workloads.trace import param
 from testbed.workloads.trace.chakra import LARGEST_BYTES, LONGEST_NAME, MOST_NODES, Read
 from testbed.workloads.trace.chakra_json import parsed
-from testbed.workloads.trace.graph import Collective, Groups, Kind, Node, are_ranks
+from testbed.workloads.trace.graph import ROOTED, Collective, Groups, Kind, Node, are_ranks
 from testbed.workloads.trace.param import NAMES, NO_TIME, size_bytes
 
 GROUPS = "## process_group:init ##"
@@ -27,7 +27,7 @@ _FIX = "give what ExecutionTraceObserver wrote"
 
 class _Operator(NamedTuple):
     """An operator of ``c10d``: its collective, the place of what a rank gives it among its inputs, and that of the
-    number of a root."""
+    number of a root. Of a scatter it is the place of what a rank gets, since only the root gives something."""
 
     collective: Collective
     given: int = 0
@@ -39,6 +39,8 @@ OPERATORS = {
     "c10d::allreduce_coalesced_": _Operator(Collective.ALL_REDUCE),
     "c10d::broadcast_": _Operator(Collective.BROADCAST, root=2),
     "c10d::reduce_": _Operator(Collective.REDUCE, root=3),
+    "c10d::gather_": _Operator(Collective.GATHER, given=1, root=3),
+    "c10d::scatter_": _Operator(Collective.SCATTER, root=3),
     "c10d::allgather_": _Operator(Collective.ALL_GATHER, given=1),
     "c10d::_allgather_base_": _Operator(Collective.ALL_GATHER, given=1),
     "c10d::allgather_into_tensor_coalesced_": _Operator(Collective.ALL_GATHER, given=1),
@@ -70,18 +72,20 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
         listed, told = param.read(records, name, odd)
         return Read("", about, listed, odd), told
     groups: dict[str, tuple[int, ...]] = {}
+    world = 0  # the size of the largest group
     found: list[Node] = []
     within: set[int] = set()  # operators that report again what another one has
     for record in sorted(_some(records, odd), key=lambda one: _id(one, name)):
         number = _id(record, name)
         label = str(record.get("name", ""))
         if label == GROUPS:
-            groups |= _groups(record, name)
+            own, largest = _groups(record, name)
+            groups, world = groups | own, max(world, largest)
         elif label in OPERATORS:
             within.add(number)
-            found.append(_of_c10d(record, number, name))
+            found.append(_of_c10d(record, number, name, world))
         elif label == "record_param_comms" and record.get("ctrl_deps") not in within:
-            node = _of_comms(record, number, name)
+            node = _of_comms(record, number, name, odd)
             if node is not None:
                 found.append(node)
         elif label.startswith("c10d::") and label not in IGNORED:
@@ -118,11 +122,15 @@ def _list(record: Mapping[str, Any], key: str, where: str) -> list[Any]:
     return found
 
 
-def _of_c10d(record: Mapping[str, Any], number: int, name: str) -> Node:
+def _of_c10d(record: Mapping[str, Any], number: int, name: str, world: int) -> Node:
     label, where = str(record["name"]), f"{name}: node {number} ({record['name']})"
     operator, values = OPERATORS[label], _list(record, "values", where)
     barrier = operator.collective == Collective.BARRIER
     nbytes = 0 if barrier else sum(_tensors(values[operator.given] if operator.given < len(values) else None))
+    if operator.collective == Collective.SCATTER:
+        if not world:
+            raise SpecError(f"{where}: nothing before it tells how many ranks there are", fix=f"keep {GROUPS}")
+        nbytes *= world
     if not barrier and not 0 < nbytes <= LARGEST_BYTES:
         raise SpecError(f"{where} gives an array of {nbytes} bytes", fix="cut it out of the trace")
     root = values[operator.root] if operator.root is not None and operator.root < len(values) else 0
@@ -141,8 +149,9 @@ def _tensors(value: object) -> Iterator[int]:
         yield from _tensors(one)
 
 
-def _of_comms(record: Mapping[str, Any], number: int, name: str) -> Node | None:
-    """Make a node of what a communication library reports: its attributes name the collective, size and group."""
+def _of_comms(record: Mapping[str, Any], number: int, name: str, odd: Counter[str]) -> Node | None:
+    """Make a node of what a communication library reports: its attributes name the collective, size and group. Among
+    its inputs, the root comes before the name."""
     listed = record.get("attrs")
     attributes = {
         one["name"]: one.get("value")
@@ -159,11 +168,20 @@ def _of_comms(record: Mapping[str, Any], number: int, name: str) -> Node | None:
     if nbytes is None:
         raise SpecError(f"{where} has no in_msg_nelems and dtype that tell its bytes", fix=_FIX)
     group = printable(str(attributes.get("pg_name", "")))[:LONGEST_NAME]
-    return Node(number, called, Kind.COMM_COLL, bytes=nbytes, collective=NAMES[called], group=group)
+    node = Node(number, called, Kind.COMM_COLL, bytes=nbytes, collective=NAMES[called], group=group)
+    if node.collective not in ROOTED:
+        return node
+    values = _list(record, "values", where) if "inputs" in record else []
+    for root, after in pairwise(values):
+        if after == attributes["collective_name"] and type(root) is int and root >= 0:
+            return node._replace(root=root)
+    odd["collectives whose root the trace does not tell, taken to be rank 0 of its group"] += 1
+    return node
 
 
-def _groups(record: Mapping[str, Any], name: str) -> dict[str, tuple[int, ...]]:
-    """Read the groups of a process, whose text is JSON within JSON; one without ranks has all of them."""
+def _groups(record: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[int, ...]], int]:
+    """Read the groups of a process, whose text is JSON within JSON, and the size of the largest; a group without ranks
+    has all of them."""
     where = f"{name}: {GROUPS}"
     values = _list(record, "values", where)
     try:
@@ -177,4 +195,5 @@ def _groups(record: Mapping[str, Any], name: str) -> dict[str, tuple[int, ...]]:
         ranks = one.get("ranks")
         if are_ranks(ranks):
             found[printable(str(one.get("pg_name", "")))[:LONGEST_NAME]] = tuple(ranks)
-    return found
+    sizes = [one["group_size"] for one in told if type(one.get("group_size")) is int]
+    return found, max(sizes, default=0)

@@ -68,7 +68,7 @@ class Underlay:
 def share(whole: Blueprint, cut: Cut, underlay: Underlay, machine: int) -> Blueprint:
     """Make the share of a machine, by its number in the cut.
 
-    Large packets are as small as every kernel has them: a machine's NIC may refuse larger ones. A link is impaired
+    Large packets are no larger than every kernel has them: a machine's NIC may refuse others. A link is impaired
     where the way of impairing works: netem at its tail, the delay line at its head.
 
     Raises:
@@ -86,5 +86,5 @@ def share(whole: Blueprint, cut: Cut, underlay: Underlay, machine: int) -> Bluep
             asked = whole.impairments[directed]
             crosses = machines[0] != machines[1]
             impairments[directed] = underlay.left(asked, machines, whole.label(directed)) if crosses else asked
-    size = LARGE_PACKET_BYTES[0]
+    size = min(whole.packet_bytes, LARGE_PACKET_BYTES[0])
     return replace(whole, here=here, tunnels=tunnels, impairments=impairments, packet_bytes=size)

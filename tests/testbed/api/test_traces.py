@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from testbed.api.traces import export, show
+import testbed
+from testbed.api.traces import export, export_measured, show
 from testbed.base.errors import UsageError
 
 SPEC = """
@@ -71,3 +74,24 @@ def test_chunks_are_messages_of_their_own(tmp_path: Path) -> None:
     assert sizes[0] == sizes[1]
     with pytest.raises(UsageError, match="MSCCL's XML has chunks of its own"):
         export(spec, "ring", tmp_path / "xml", points=points, form="msccl", chunks=True)
+
+
+@pytest.mark.rehearse
+def test_a_hybrid_trial_that_is_exported_and_played_takes_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("google.protobuf")
+    monkeypatch.chdir(tmp_path)
+    workload = {"kind": "profile", "model": "dlrm_tiny", "batch": 64, "iterations": 2, "scale": 2}
+    compute = {"pace": {64: "300 ms"}}
+    spec: dict[str, Any] = {"name": "x", "lab": "simulator", "links": {"rate": "25 Mbit/s"}}
+    arm = {"label": "x", "topology": "star(hosts=4)", "scheme": "ring"}
+    strategy = {"e0": [0], "e1": [1, 3], "rest": "all"}
+    ran = testbed.run({**spec, "workload": {**workload, "compute": compute}, "arms": [{**arm, "strategy": strategy}]})
+    told = export_measured(ran.path, "x-b64", Path("out"), 1)
+    assert json.loads(Path("out/x-b64.groups.json").read_text()) == {"0": [0, 1, 2, 3], "1": [1, 3]}
+    assert (told["ranks"], len(told["files"])) == (4, 5)
+    trace = {"kind": "trace", "file": "out/x-b64.%d.et", "groups": "out/x-b64.groups.json", "iterations": 2, "scale": 2}
+    again = testbed.run({**spec, "workload": trace, "arms": [arm]})
+    took_s = [next(iter(run.trials.values())).metrics["iteration_median_s"] for run in (ran, again)]
+    assert took_s[1] == pytest.approx(took_s[0], rel=1e-4)

@@ -9,6 +9,7 @@ import pytest
 
 from testbed.base.errors import TrialError
 from testbed.control import endings
+from testbed.lab.programs import Exit
 from testbed.trial.files import Files
 
 
@@ -68,3 +69,15 @@ def test_of_a_log_the_end_is_read_and_no_escape_sequence_told(files: Files) -> N
     told = endings.tail(log)
     assert told.splitlines()[-3:-1] == ["    | first", r"    | \x1b[2J\x1b]0;title\x07\u202etxt"]
     assert len(told) < 20_000
+
+
+def test_a_killed_process_is_named_with_what_it_was_at(files: Files) -> None:
+    files.own("h0").mkdir()
+    for content, told in (
+        (b"node 7 (send)".ljust(500), " at node 7 (send)\n"),
+        (b"x" * 501, "KILL\n"),
+        (b"\x1b[2J", "\\x1b[2J"),
+    ):
+        files.position("h0").write_bytes(content)
+        assert told in endings.died([Exit("h0", 0, -9)], [], files).problem
+    assert " at " not in endings.died([Exit("h0", 0, 1)], [], files).problem, "which says by itself why it ended"

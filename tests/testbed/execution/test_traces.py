@@ -90,7 +90,10 @@ def test_a_sum_takes_its_bytes_over_the_rate_after_what_is_computed(bench: Bench
     ("more", "told"),
     [
         ("timeout: 6 s\n", "send of 40000000 bytes to rank"),
-        ("perturb: [{kind: kill, nodes: [h1], at: 5 s}]\n", "rank 1 on h1 was killed by SIGKILL"),
+        (
+            "perturb: [{kind: kill, nodes: [h1], at: 15 s}]\n",
+            "rank 1 on h1 was killed by SIGKILL at node 1 (send of 40000000 bytes",
+        ),
     ],
 )
 def test_ranks_that_wait_or_die_end_the_trial_soon(bench: Bench, tmp_path: Path, more: str, told: str) -> None:

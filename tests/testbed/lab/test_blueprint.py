@@ -39,6 +39,12 @@ def test_ends_and_ports_agree() -> None:
         ("star(hosts=4)", LinkSettings(), 10**10, 196_608),
         # Between racks, links have a quarter of it.
         ("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=16)", LinkSettings(), 24 * 10**8, 150_000),
+        ("star(hosts=4)", LinkSettings(), 27 * 10**6, 65_536),
+        ("star(hosts=4)", LinkSettings(), 10**7, 25_000),
+        ("star(hosts=4)", LinkSettings(), 2 * 10**6, 16_384),
+        ("star(hosts=400)", LinkSettings(), 5 * 10**6, 32_768),  # half of what a machine carries with 64 KiB
+        ("star(hosts=4)", LinkSettings(full_packet_bytes=32_768), 2 * 10**6, 32_768),
+        ("star(hosts=4)", LinkSettings(disturbed=True), 2 * 10**6, 65_536),
         ("star(hosts=4)", LinkSettings(shaped=False), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(queue_bytes=10**6), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(loss=0.01), 10**10, 65_536),

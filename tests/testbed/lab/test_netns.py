@@ -182,6 +182,16 @@ def test_packets_are_handed_down_as_large_as_fast_links_allow(lab: NetnsLab) -> 
     assert counted.bytes / counted.packets == pytest.approx(1514, rel=0.05)  # on the wire they are cut
 
 
+def test_packets_are_smaller_on_slow_links(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)", rate_bps=4_000_000)
+    lab.verify()
+    assert lab.describe()["large_packet_bytes"] == 16_384
+    carried_bps(lab, 0.3)
+    told = lab.execute(0, ["cat", "/proc/net/dev"], 5).stdout
+    sent_bytes, packets = next(map(int, line.split()[9:11]) for line in told.splitlines() if "eth0" in line)
+    assert sent_bytes / packets < 16_500
+
+
 def test_a_connection_keeps_little_in_its_hosts_queue_where_queues_are_small(lab: NetnsLab) -> None:
     up(lab, "star(hosts=2)", LinkSettings(small_queue_bytes=8192, full_packet_bytes=4096), 100_000_000)
     lab.verify()

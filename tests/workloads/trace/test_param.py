@@ -21,6 +21,7 @@ TRACE: list[dict[str, Any]] = [
     {"comms": "broadcast", "in_msg_size": 2, "root": 1, "dtype": "int64"},
     {"comms": "wait", "req": [4, True]},
     {"comms": "barrier"},
+    {"comms": "scatter", "in_msg_size": 6, "root": 1, **FLOATS},
 ]
 
 
@@ -32,12 +33,14 @@ def test_entries_follow_each_other_and_messages_are_awaited_where_the_rank_waits
         (4, "COMM_RECV", 16, (1,)),
         (5, "COMM_COLL", 16, (1,)),
         (7, "COMM_COLL", 0, (5, 4)),
+        (8, "COMM_COLL", 24, (7,)),
     ]
     assert [node.peer for node in read.nodes if node.kind != Kind.COMM_COLL] == [1, 1]
     assert [(node.collective, node.group, node.root) for node in read.nodes if node.collective is not None] == [
         (Collective.ALL_REDUCE, "1", 0),
         (Collective.BROADCAST, "", 1),
         (Collective.BARRIER, "", 0),
+        (Collective.SCATTER, "", 1),
     ]
     assert groups == {"1": (0, 1)}
     assert +read.odd == {
@@ -48,17 +51,27 @@ def test_entries_follow_each_other_and_messages_are_awaited_where_the_rank_waits
 
 def test_a_list_of_what_communication_libraries_report_is_read_as_a_host_trace() -> None:
     attributes = {"collective_name": "allreduce", "in_msg_nelems": 6, "dtype": "Half", "pg_name": "2"}
-    attrs = [{"name": name, "value": value} for name, value in attributes.items()]
-    read, _ = pytorch.read(json.dumps([{"id": 4, "name": "record_param_comms", "attrs": attrs}]).encode(), "x.0.json")
-    assert [(node.id, node.collective, node.bytes, node.group) for node in read.nodes] == [
-        (4, Collective.ALL_REDUCE, 12, "2")
+    records = []
+    for number, (called, values) in enumerate(
+        {"allreduce": [9, "2", 1, "allreduce"], "gather": [9, "2", 1, "gather"]}.items()
+    ):
+        told = {**attributes, "collective_name": called}
+        attrs = [{"name": name, "value": value} for name, value in told.items()]
+        records.append({"id": number, "name": "record_param_comms", "attrs": attrs, "inputs": {"values": values}})
+    records.append({**records[1], "id": 2, "inputs": {"values": []}})
+    read, _ = pytorch.read(json.dumps(records).encode(), "x.0.json")
+    assert [(node.collective, node.bytes, node.group, node.root) for node in read.nodes] == [
+        (Collective.ALL_REDUCE, 12, "2", 0),
+        (Collective.GATHER, 12, "2", 1),
+        (Collective.GATHER, 12, "2", 0),
     ]
+    assert read.odd == {"collectives whose root the trace does not tell, taken to be rank 0 of its group": 1}
 
 
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"comms": "gather"}, "x.0.json: entry 0 is 'gather', which is not played"),
+        ({"comms": "gatherv"}, "x.0.json: entry 0 is 'gatherv', which is not played"),
         ({"comms": "all_reduce", **FLOATS}, "x.0.json: entry 0 (all_reduce) has no in_msg_size and dtype"),
         ({"comms": "all_reduce", "in_msg_size": 3}, "x.0.json: entry 0 (all_reduce) has no in_msg_size and dtype"),
         ({"comms": "send", "in_msg_size": 3, **FLOATS}, "x.0.json: entry 0 (send) has no dst_rank"),

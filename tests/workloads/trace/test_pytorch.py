@@ -46,6 +46,18 @@ def test_collectives_are_found_in_the_order_in_which_they_were_asked_for() -> No
     assert read.odd == {"operators that compute, without a time": 1}
 
 
+def test_a_scatter_has_what_its_root_gives_on_all_ranks() -> None:
+    """Only the root's trace has the arrays that it gives."""
+    init = _node(3, pytorch.GROUPS, [json.dumps([{"pg_name": "0", "ranks": [], "group_size": 3}])])
+    gather = _node(4, "c10d::gather_", [[], [_tensor(8)], "<Object>", 1, False, -1])
+    scatter = _node(5, "c10d::scatter_", [[_tensor(8)], [], "<Object>", 1, False, -1])
+    read, _ = pytorch.read(_content(init, gather, scatter), "et.0.json")
+    assert [(node.collective, node.bytes, node.root) for node in read.nodes] == [
+        (Collective.GATHER, 32, 1),
+        (Collective.SCATTER, 96, 1),
+    ]
+
+
 def test_groups_are_text_within_text() -> None:
     told = json.dumps([{"pg_name": "0", "ranks": [], "group_size": 4}, {"pg_name": "1", "ranks": [1, 3]}])
     _, groups = pytorch.read(_content(_node(3, pytorch.GROUPS, [told])), "et.0.json")
@@ -57,7 +69,8 @@ def test_groups_are_text_within_text() -> None:
     [
         (b"{", "et.0.json: is no trace: not JSON that is read"),
         (b"[1]", "et.0.json: is no trace: it has no list of nodes"),
-        (_content(_node(3, "c10d::scatter_", [])), "et.0.json: node 3 is c10d::scatter_, which is not played"),
+        (_content(_node(3, "c10d::recv_any_source_", [])), "et.0.json: node 3 is c10d::recv_any_source_, which is not"),
+        (_content(_node(3, "c10d::scatter_", [])), "et.0.json: node 3 (c10d::scatter_): nothing before it tells how"),
         (_content(_node(3, "c10d::allreduce_", [])), "et.0.json: node 3 (c10d::allreduce_) gives an array of 0 bytes"),
         (_content({"id": "x", "name": "c10d::allreduce_"}), "et.0.json: a node has the id 'x'"),
         (_content({"id": 1, "name": "c10d::allreduce_"}), "et.0.json: node 1 (c10d::allreduce_) has no inputs"),

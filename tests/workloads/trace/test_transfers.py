@@ -11,7 +11,6 @@ from testbed.base.errors import SchemeError
 from testbed.workloads.sync.chunks import cut, whole
 from testbed.workloads.sync.messages import messages
 from testbed.workloads.trace.graph import Kind, Node, check, order
-from testbed.workloads.trace.measured import Bucket, Iteration, collectives
 from testbed.workloads.trace.transfers import transfers
 
 
@@ -61,21 +60,6 @@ def test_a_rank_issues_the_more_urgent_of_two_sends_first() -> None:
 def test_an_asynchronous_scheme_has_none() -> None:
     with pytest.raises(SchemeError, match="async_ps is no scheme whose transfers are known beforehand"):
         transfers(testbed.forest("async_ps", "star(hosts=4)").model, 64)
-
-
-def test_an_iteration_is_what_was_computed_a_sum_and_a_step() -> None:
-    moments = [Iteration(10.0, 10.3, 11.3, 11.35), Iteration(11.35, 11.75, 12.75, 12.75)]
-    nodes = collectives(moments, [Bucket(4096)])
-    assert [node.duration_us for node in nodes] == [300_000, 0, 50_000, 400_000, 0, 0]
-    assert [node.bytes for node in nodes] == [0, 4096, 0, 0, 4096, 0]
-    assert [node.after for node in nodes] == [(), (0,), (1,), (2,), (3,), (4,)]
-
-
-def test_with_overlap_each_bucket_is_summed_when_it_is_complete() -> None:
-    nodes = collectives([Iteration(0.0, 0.3, 1.0, 1.1)] * 2, [Bucket(4096, 2 / 3), Bucket(64, 1.0)])
-    assert [node.duration_us for node in nodes[:5]] == [200_000, 0, 100_000, 0, 100_000]
-    assert [node.bytes for node in nodes[:5]] == [0, 4096, 0, 64, 0]
-    assert [node.after for node in nodes[:6]] == [(), (0,), (0,), (2,), (1, 3), (4,)]
 
 
 def test_chunks_are_messages_of_their_own() -> None:

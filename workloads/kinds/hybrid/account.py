@@ -11,12 +11,11 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.evidence import Exchanged
+from testbed.workloads.kinds.hybrid.model_parallel import WAITS
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.table import messages
 from testbed.workloads.sync.chunks import whole
 
-WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
-"""Columns, by phase, of how long (s) a server had nothing to compute in an iteration for want of messages."""
 LATE = "late_s"
 """Column of how long (s) after they were due all passes of a server were done."""
 

@@ -16,7 +16,7 @@ from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.forest.kind import KIND as FOREST
 from testbed.workloads.kinds.hybrid import fields
-from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
+from testbed.workloads.kinds.hybrid.model_parallel import WAITS, HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
 from testbed.workloads.kinds.hybrid.simulation import HybridSimulation
@@ -65,7 +65,7 @@ class HybridKind(Kind[Plan]):
     predictor = StrategyPredictor()
     table = HybridTable()
     simulation = HybridSimulation()
-    own_samples = OwnSamples(numbers=("mp_wait_forward_s", "mp_wait_backward_s", "late_s"))
+    own_samples = OwnSamples(numbers=(*WAITS, "late_s"))
 
     # What a plan is
 

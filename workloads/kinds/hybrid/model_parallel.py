@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +16,25 @@ from testbed.workloads.kinds.parts import ModelParallel
 
 if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
+    from testbed.workloads.play.steps import Steps
     from testbed.workloads.tasks.base import Participant
+
+WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
+"""Columns, by phase, of how long (s) a server had nothing to compute in an iteration for want of messages."""
 
 
 class HeldOperators(ModelParallel[Plan]):
     """Operators that each server holds under a plan's strategy."""
+
+    waits = WAITS
+
+    def steps(self, plan: Plan) -> Steps:
+        from testbed.workloads.kinds.hybrid.simulation import passes
+
+        return passes(plan)
+
+    def groups(self, plan: Plan) -> Mapping[tuple[int, ...], int]:
+        return {members: stop - start for members, (start, stop) in plan.layout.groups.items()}
 
     def paces(self, plan: Plan) -> Sequence[float]:
         return plan.paces

@@ -79,9 +79,9 @@ def launching(worker: Launch, site: Site, work: Path | None = None) -> tuple[Cal
     followed = {log: Path(worker.log)}
     if worker.job:
         told = json.loads(Path(worker.job).read_text())
-        weights = [told["weights"]] if told.get("weights") else []
-        job, samples, outputs = place.name(worker.job), place.name(told["samples"]), list(map(place.name, weights))
-        followed |= {samples: Path(told["samples"]), **dict(zip(outputs, map(Path, weights), strict=True))}
+        left = [told[what] for what in ("weights", "position") if told.get(what)]
+        job, samples, outputs = place.name(worker.job), place.name(told["samples"]), list(map(place.name, left))
+        followed |= {samples: Path(told["samples"]), **dict(zip(outputs, map(Path, left), strict=True))}
         place.files[job] = json.dumps(place.mapped(told)).encode(), 0o644
     if not worker.program:
         call = HostRequests.launch(worker.process, job, log, samples, outputs)

@@ -29,6 +29,7 @@ def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Pa
         start_timeout_s=1.0,
         timeout_s=1.0,
         samples=str(tmp_path / "h1" / "rank-samples.jsonl"),
+        position=str(tmp_path / "h1" / "position"),
     )
     path.write_text(job.text())
     program = Program(("python", "train.py"), {VARIABLE: str(path), "GLOO_SOCKET_IFNAME": "eth0"}, "/spec")
@@ -43,6 +44,8 @@ def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Pa
     assert told["samples"] == f"{work}/h1/rank-samples.jsonl"
     assert files["3/work/forest.npz"][0] == b"trees"
     assert followed["3/work/h1/rank-samples.jsonl"] == Path(job.samples)
+    assert followed["3/work/h1/position"] == Path(job.position)
+    assert "3/work/h1/position" in call.arguments["outputs"], "which is told when the rank has ended"
     assert f"{work}/h1.rank.json" in json.dumps(call.arguments)
     assert '"enp3s0"' in json.dumps(call.arguments)
     assert '"TMPDIR": "/home/there/work/token"' in json.dumps(call.arguments), "which goes when the run has ended"
