@@ -37,8 +37,8 @@ UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
 PLAYED_MESSAGE_S, PASSES_MESSAGE_S = 1.2e-5, 5e-5
 """Seconds for each message of an iteration of a simulated trial, without and under a strategy, to plan, play and
-account for it. On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, and 6 us with schemes on a dragonfly;
-under strategies 30 to 70 us with 128 hosts. Iterations alike are played once."""
+account for it. On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly,
+and under strategies 30 to 70 us with 128 hosts. Iterations alike are played once."""
 PLAYED_CALL_S = 5e-5
 """Seconds for each message of a trace that the simulator plays, whose decisions are Python's: 47 us for a ring of 16 on
 a busy machine."""
