@@ -35,9 +35,10 @@ SCRIPT_S, RANK_S = 6.0, 3.0
 imports of PyTorch for the most part: trials of four ranks took 19 to 20 s, 12 of them before the first iteration."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
-PLAYED_MESSAGE_S = 3e-6
-"""Seconds for each message of an iteration that the simulator plays; 0.7 us (a ring) to 5.5 us (``ps``) with 128 to
-1,024 hosts. Iterations alike are played once."""
+PLAYED_MESSAGE_S, PASSES_MESSAGE_S = 1.2e-5, 5e-5
+"""Seconds for each message of an iteration of a simulated trial, without and under a strategy, to plan, play and
+account for it. On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly,
+and under strategies 30 to 70 us with 128 hosts. Iterations alike are played once."""
 PLAYED_CALL_S = 5e-5
 """Seconds for each message of a trace that the simulator plays, whose decisions are Python's: 47 us for a ring of 16 on
 a busy machine."""
@@ -49,7 +50,8 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     job = trial.jobs[0]
     if trial.spec.place.plays and job.kind.simulation.knows(job.plan):
         messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
-        return messages * PLAYED_MESSAGE_S * (job.iterations if trial.network.perturbations else 1)
+        each_s = PLAYED_MESSAGE_S if job.kind.model_parallel is None else PASSES_MESSAGE_S
+        return messages * each_s * (job.iterations if trial.network.perturbations else 1)
     trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None
     if trace is not None:
         sizes = [node.bytes / trace.scale for nodes in trace.ranks.values() for node in nodes if not node.computes]

@@ -76,6 +76,19 @@ def test_figure_5() -> None:
 
 
 @pytest.mark.usefixtures("quick_theory")
+def test_figure_5_of_the_larger_network_counts_simulated_trials_alone() -> None:
+    flat = 2046 / 1024
+    large = BARS | {"BML on BCube": flat / 2, "hierarchical on fat-tree": flat, "PS on fat-tree": flat}
+    assert decide("bml.fig5_1024", in_t_f(large)).verdict == UNDECIDED
+    found = [trial(label, 1, Times(UNIT_S * gst_t_f), verdict="SIMULATED") for label, gst_t_f in large.items()]
+    assert decide("bml.fig5_1024", run(found)).verdict == HOLDS
+    found[0] = trial("BML on BCube", 1, Times(UNIT_S * 1.4), verdict="SIMULATED")
+    assert [check.says for check in decide("bml.fig5_1024", run(found)).checks if check.verdict == FAILS] == [
+        "BML on BCube, 1024 servers: GST within 5 % of the paper's"
+    ]
+
+
+@pytest.mark.usefixtures("quick_theory")
 def test_ps_on_bcube_is_not_twice_bml_but_could_have_been() -> None:
     assert decide("bml.ps_on_bcube", in_t_f(BARS)).verdict == FAILS
     assert decide("bml.ps_on_bcube", in_t_f(BARS, PS_on_BCube=15 / 8)).verdict == HOLDS

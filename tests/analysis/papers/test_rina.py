@@ -10,10 +10,10 @@ import pytest
 
 from testbed.analysis.papers import rina
 from testbed.analysis.papers.claim import Finding, Runs, Verdict
-from testbed.analysis.papers.rina import CHAIN, FIGURE_10, PAPER, RESNET50, VGG16, WORKERS, chain_arm
+from testbed.analysis.papers.rina import CHAIN, DRAGONFLY, FIGURE_10, PAPER, RESNET50, VGG16, WORKERS, chain_arm
 from testbed.analysis.recorded import Run
 
-from .made_up import Times, arms, run, trial
+from .made_up import Times, run, trial
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 CLAIMS = {claim.name: claim for claim in PAPER.claims}
@@ -25,12 +25,13 @@ def decide(name: str, runs: Runs) -> Finding:
     return CLAIMS[name].decide(runs)
 
 
-def world(**changed: float) -> Run:
+def world(verdict: str = "VALID", **changed: float) -> Run:
     """Of each arm, an iteration (s): ``Rina_50`` and so on are changed."""
     times: Mapping[str, float] = {**ITERATION_S, "Rina 100 %": 0.21}
     changes = {name.replace("_", " ") + (" %" if name[-1] == "0" else ""): value for name, value in changed.items()}
     assert set(changes) <= set(times)
-    return arms({label: Times(changes.get(label, one) - 0.1, 0.1) for label, one in times.items()})
+    made = {label: Times(changes.get(label, one) - 0.1, 0.1) for label, one in times.items()}
+    return run([trial(label, 1, one, verdict=verdict) for label, one in made.items()])
 
 
 def failing(found: Finding) -> list[str]:
@@ -82,6 +83,14 @@ def test_figure_10_of_the_fat_tree() -> None:
         "fat-tree: with half of the switches, Rina is 1.5 times ATP or more",
         "fat-tree: with half of the switches, Rina is above H-AR",
     ]
+
+
+def test_figure_10_of_the_dragonfly_counts_simulated_trials_alone() -> None:
+    assert decide("rina.fig10_dragonfly", {DRAGONFLY.spec: world()}).verdict == UNDECIDED
+    simulated = world("SIMULATED")
+    assert decide("rina.fig10_dragonfly", {DRAGONFLY.spec: simulated}).verdict == HOLDS
+    as_fast = {DRAGONFLY.spec: world("SIMULATED", RAR=0.2)}
+    assert failing(decide("rina.fig10_dragonfly", as_fast)) == ["dragonfly: Rina is above RAR"]
 
 
 def test_figure_10_of_the_dragonfly_is_a_model() -> None:

@@ -74,7 +74,6 @@ def rounds(world: int, floats: int) -> Steps:
 def _segments(world: int, floats: int) -> tuple[int, int]:
     """Return the number of segments, as many for each rank, and the bytes of a whole one."""
     total = FLOAT_BYTES * floats
-    size_bytes = min(-(-total // (IN_FLIGHT * world)), MOST_BYTES)
-    size_bytes = -(-size_bytes // FLOAT_BYTES) * FLOAT_BYTES
-    count = max(-(-total // size_bytes), IN_FLIGHT * world)
-    return -(-count // world) * world, size_bytes
+    count = max(-(-total // MOST_BYTES), IN_FLIGHT * world)
+    count = -(-count // world) * world
+    return count, -(-total // (count * FLOAT_BYTES)) * FLOAT_BYTES
