@@ -24,7 +24,7 @@ from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import measuring
+from testbed.lab.machines.controller import measuring, queues
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.cut import Cut, cut
@@ -361,8 +361,7 @@ class MachinesLab:
         Raises:
             HostError: a machine tells of links that do not leave its nodes, or not of all that do.
         """
-        plan = self._shares[machine]
-        own = sorted(port.directed_link for node in plan.own_nodes for port in node.ports)
+        own = self._shares[machine].own_links
         if sorted(links) != own:
             raise HostError(
                 f"it tells of {len(links)} links, and {len(own)} leave its nodes", fix="see who is root there"
@@ -385,11 +384,11 @@ class MachinesLab:
         self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
 
     def watch_queues(self) -> bool:
-        """Return False: machines would read queues at moments of their own."""
-        return False
+        """Begin to read queues on each machine, at moments of its own."""
+        return all(self._up().ask(MachineRequests.watch_queues()))
 
     def queues(self) -> Queues:
-        raise LabError("queues are not watched on machines", fix=TAKE)
+        return queues.read(self._up(), [frozenset(plan.own_links) for plan in self._shares])
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         words = [shipping.Shipment(self._site(self._machine(node)), self._work).mapped(word) for word in command]

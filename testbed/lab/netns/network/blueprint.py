@@ -120,6 +120,11 @@ class Blueprint:
         """Nodes that are on this machine."""
         return self.nodes if self.here is None else tuple(node for node in self.nodes if node.index in self.here)
 
+    @property
+    def own_links(self) -> list[int]:
+        """Directed links that leave nodes on this machine, in order."""
+        return sorted(port.directed_link for node in self.own_nodes for port in node.ports)
+
     def seed(self, directed_link: int) -> int:
         """Seed of what is drawn about a directed link's packets: one for each link, so that links do not lose the same
         ones."""
