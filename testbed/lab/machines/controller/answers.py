@@ -59,6 +59,7 @@ class _Described(TypedDict):
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     mtu: Bytes
     shapes: list[dict[str, Bytes | Text]]
+    impairments: list[dict[str, Bytes | Seconds]]
 
 
 Description = Annotated[_Described, AfterValidator(described)]
@@ -127,6 +128,7 @@ MACHINES = AgentKind(
         "open": Opened,
         "up": Description,
         "read_back": Description,
+        "impair": Description,
         "said": list[tuple[Whole, Said]],
         "spot_check": Looked,
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],

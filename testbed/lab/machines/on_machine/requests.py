@@ -205,6 +205,17 @@ class MachineRequests(AgentRequests):
         self._lab.adjust([LinkChange(**one) for one in changes])
 
     @request
+    def impair(self, order: str) -> dict[str, Any]:
+        """Impair links where this machine has the ends that do so, and let others take a detour. Return the share's
+        description.
+
+        Args:
+            order: pickled arguments of :meth:`testbed.lab.netns.lab.NetnsLab.impair_with_detours`.
+        """
+        self._lab.impair_with_detours(*_unpacked(order))
+        return self._lab.describe()
+
+    @request
     def counters(self) -> list[Any]:
         """Read the counters of each directed link that leaves a node here, as
         :class:`testbed.lab.measurements.Counters`."""

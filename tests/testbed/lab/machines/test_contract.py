@@ -36,15 +36,21 @@ from ..test_contract import (
     test_workers_can_be_killed_and_the_network_stays,
     up,
 )
+from ..test_delays import (
+    test_a_link_between_hosts_that_forward_can_be_impaired,
+    test_each_link_can_be_impaired_while_it_is_in_use,
+)
 from ..test_queues import FRAME_BYTES, PACKETS, flood
 from .conftest import MTU
 
 __all__ = [
     "test_a_blocked_link_carries_nothing_and_opens_again",
     "test_a_command_is_run_and_waited_for",
+    "test_a_link_between_hosts_that_forward_can_be_impaired",
     "test_a_node_has_several_processes_each_with_its_own_end_and_log",
     "test_a_program_beside_the_workers_takes_signals",
     "test_down_ends_what_runs",
+    "test_each_link_can_be_impaired_while_it_is_in_use",
     "test_it_goes_down_and_up_again_as_something_else",
     "test_it_is_seen_from_outside_that_a_process_stands_still",
     "test_it_tells_what_each_link_carries_or_that_it_cannot",
