@@ -19,7 +19,7 @@ from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.attached import Attached, Losses
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost, become
 from testbed.lab.baremetal.controller.fleet import Fleet, Started
 from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
@@ -412,9 +412,30 @@ class MachinesLab:
             *self._on(node).ask(MachineRequests.execute(node, words, timeout_s), timeout_s + START_TIMEOUT_S)
         )
 
-    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:  # noqa: ARG002
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
+        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine.
+
+        Raises:
+            LabError: a password is needed to be root there: the terminal is the command's.
+        """
+        host = self._machines.inventory.hosts[self._machine(node)]
+        root, password = become(host)
+        if password:
+            raise LabError(f"{host.name}: testbed exec cannot give sudo a password", fix="let sudo ask for none there")
         assert self._topology is not None
-        _refuse(f"a terminal on {self._topology.nodes[node].name}, which is on another machine")
+        pid, number = self._on(node).ask(MachineRequests.holder(node))
+        enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "--root", "--ipc", f"--net=/proc/{pid}/fd/{number}"]
+        named = [
+            "env",
+            "--chdir=/",
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            'hostname "$0" && exec "$@"',
+            self._topology.nodes[node].name,
+        ]
+        return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
     def fileno(self) -> int:
         """File descriptor that is readable once a machine is lost."""

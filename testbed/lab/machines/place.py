@@ -59,7 +59,6 @@ PLACE = MachinesPlace(
     options=Spread,
     is_here=False,
     has_programs=False,
-    forwards=False,
     has_agent=False,
     takes_inventory=True,
     spreads=True,

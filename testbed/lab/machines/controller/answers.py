@@ -126,6 +126,7 @@ MACHINES = AgentKind(
     {
         **{name: RESULTS[name] for name in (*_SAME, "ping")},
         "open": Opened,
+        "holder": tuple[Bytes, Bytes],
         "up": Description,
         "read_back": Description,
         "impair": Description,

@@ -181,6 +181,11 @@ class MachineRequests(AgentRequests):
         self._lab.signal(name, number)
 
     @request
+    def holder(self, node: int) -> list[int]:
+        """Return the PID of the process that holds a node's network namespace, and the number of its open file."""
+        return list(self._lab.holder(node))
+
+    @request
     def execute(self, node: int, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
         """Run a command on a node to its end; return its status, output and error output."""
         done = self._lab.execute(node, words, limit_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -103,6 +104,18 @@ def test_what_waits_on_any_machine_is_told_on_our_clock(lab: MachinesLab) -> Non
     assert all(10 * FRAME_BYTES < one <= PACKETS * FRAME_BYTES for one in most.values())
     assert all(began_s - 0.1 < one.start_s < time.monotonic() for one in found.windows)
     assert (found.readings > 1, found.problem) == (True, None)
+
+
+def test_a_command_of_the_users_own_runs_on_a_node(lab: MachinesLab, tmp_path: Path) -> None:
+    up(lab)
+    with (tmp_path / "out").open("w+") as out, Path(os.devnull).open() as null:
+        script = 'hostname; ping -c 1 -W 5 "$0"; exit 7'
+        command = lab.attach(1, ["sh", "-c", script, "h2"], (null.fileno(), out.fileno(), out.fileno()))
+        status = command.wait()
+        out.seek(0)
+        said = out.read()
+    assert (status, said.split()[0]) == (7, "h1"), said
+    assert "1 received" in said
 
 
 def test_a_machine_that_is_lost_is_named_and_can_be_had_again(lab: MachinesLab) -> None:
