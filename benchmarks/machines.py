@@ -177,8 +177,8 @@ def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
                     subprocess.run(machines.on(victim, ["kill", "-KILL", *pids]), capture_output=True)
                 run.wait()
         others = [at for at in range(MACHINES) if at != victim]
-        words, settle_s = ((COMPILED,), SETTLE_S) if victim is not None else ((COMPILED, KEPT), SHARED_S)
-        seen = [(at, line) for at in others for line in machines.differs(at, before[at], words, settle_s)]
+        but_for, settle_s = ((COMPILED,), SETTLE_S) if victim is not None else ((COMPILED, KEPT), SHARED_S)
+        seen = [(at, line) for at in others for line in machines.differs(at, before[at], but_for, settle_s)]
         machines.testbed("clean", "--inventory", str(machines.inventory), "--yes")
         seen += [(at, f"cleaned: {line}") for at in others for line in machines.differs(at, before[at], (COMPILED,))]
         told = "; ".join(f"node{at + 1}: {line}" for at, line in seen)
