@@ -11,7 +11,8 @@ of six hosts on ``spine_leaf``, two hosts on each machine, at 100 Mbit/s.
 - ``slow``: the NIC of the machine with the spine carries half of what the ring sends over it. Reached: the check
   *underlay* fails in every trial, and names that machine.
 - ``kills``: an agent or the controller is killed at a random moment of a run. Reached: each time nothing is left on the
-  machines whose agent was not killed: no process, no file, no setting.
+  machines whose agent was not killed: no process, no file, no setting. If the controller is killed, machines keep the
+  files of the trial for ``testbed hosts collect``, and nothing is left after ``testbed clean``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from testbed.base.columns import columns
 from testbed.base.python import module_command
 from testbed.machine.processes import first_child
 from tests.patience import until
-from tests.rehearsal.rehearsal import PATH, Rehearsal
+from tests.rehearsal.rehearsal import PATH, SETTLE_S, Rehearsal
 
 MACHINES, MTU = 3, 1600
 NEAR = 0.01
@@ -62,6 +63,10 @@ BEGIN_S = 120.0
 """The most seconds in which an agent begins."""
 COMPILED = "__pycache__"
 """Word of files that Python leaves when testbed runs there for the first time, and that belong to what was prepared."""
+KEPT = "var/lib/testbed/work"
+"""Folder that machines keep if the controller is killed."""
+SHARED_S = 90.0
+"""Seconds within which SSH ends the connection of a killed controller: those of its ``ControlPersist``, and some."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -171,14 +176,17 @@ def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
                     was = was if pids else "ended"
                     subprocess.run(machines.on(victim, ["kill", "-KILL", *pids]), capture_output=True)
                 run.wait()
-        seen = {at: machines.differs(at, before[at], COMPILED) for at in range(MACHINES) if at != victim}
-        told = "; ".join(f"node{at + 1}: {line}" for at, lines in seen.items() for line in lines)
+        others = [at for at in range(MACHINES) if at != victim]
+        but_for, settle_s = ((COMPILED,), SETTLE_S) if victim is not None else ((COMPILED, KEPT), SHARED_S)
+        seen = [(at, line) for at in others for line in machines.differs(at, before[at], but_for, settle_s)]
+        machines.testbed("clean", "--inventory", str(machines.inventory), "--yes")
+        seen += [(at, f"cleaned: {line}") for at in others for line in machines.differs(at, before[at], (COMPILED,))]
+        told = "; ".join(f"node{at + 1}: {line}" for at, line in seen)
         left += bool(told)
         who = "controller" if victim is None else f"agent of node{victim + 1}"
         rows.append((str(number), who, f"{at_s:.1f} s", was, told or "nothing"))
         print(*rows[-1], file=sys.stderr, flush=True)
-        if victim is not None:  # what a killed agent leaves is its own machine's, until the next one or `testbed clean`
-            machines.testbed("clean", "--inventory", str(machines.inventory), "--yes")
+        if victim is not None:
             before[victim] = machines.snapshot(victim)
     print(columns(("round", "killed", "after", "run", "left"), rows, left=5))
     print(f"something was left after {left} of {rounds} kills")

@@ -34,7 +34,7 @@ def plan(spec: Path, overrides: Sequence[str] = (), wanted: Wanted = ALL, invent
 
     Args:
         wanted: the arms, points and trials to plan, if not all.
-        inventory: an Ansible inventory of machines over which the lab spreads a network; they are not asked.
+        inventory: an Ansible inventory, of a lab that takes one; its machines are not asked.
 
     Raises:
         SpecError: the spec or the inventory cannot be read, or makes no sense.

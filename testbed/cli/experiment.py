@@ -250,8 +250,8 @@ def plan(
 ) -> None:
     """Check an experiment and say what it would do.
 
-    It lists the trials, their least GST and duration, and what would be built. With --inventory, if the lab
-    spreads a network over machines, it also lists the nodes of each. It changes nothing, and asks no machine.
+    It lists the trials, their least GST and duration, and what would be built. With --inventory, it also
+    lists the nodes of each machine. It changes nothing, and asks no machine.
     """
     from testbed.api.labs import lab_of, with_backend
     from testbed.api.plan import Wanted

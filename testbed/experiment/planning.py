@@ -20,13 +20,14 @@ from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
 from testbed.experiment.repeats import Planned, Selection
+from testbed.lab.base import LinkSettings
 from testbed.lab.place import Opening, Portion
 from testbed.machine.kernel import sysctl
 from testbed.spec import Source
 from testbed.topologies.model import Topology
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from testbed.trial.network import lab_rate_bps
+from testbed.trial.network import lab_rate_bps, link_settings
 
 FIRST_NODES = 6
 """The most nodes of a machine that are named."""
@@ -38,7 +39,7 @@ def plan(source: Source, only: Selection | None = None, inventory: Path | None =
 
     Args:
         only: selects cells, if not all are meant.
-        inventory: an Ansible inventory, of a lab that spreads a network over its machines; these are not asked.
+        inventory: an Ansible inventory, of a lab that takes one; its machines are not asked.
 
     Raises:
         SpecError: the experiment cannot be, or not in a lab that only plays trials.
@@ -56,7 +57,7 @@ def plan(source: Source, only: Selection | None = None, inventory: Path | None =
             found.require(place.require)
     advice = advise(planned, known())
     predicted = [predict(trial) for trial in planned]
-    if spec.place.spreads and inventory is not None:
+    if spec.place.takes_inventory and inventory is not None:
         _place(predicted, planned, spec.place.portions(Opening(spec.lab_options, inventory=inventory)))
     firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]
     return {
@@ -78,7 +79,7 @@ def plan(source: Source, only: Selection | None = None, inventory: Path | None =
         "warnings": [
             *never(firsts),
             *warnings(planned),
-            *([NO_MACHINES] if spec.place.spreads and inventory is None else []),
+            *([NO_MACHINES] if spec.place.takes_inventory and inventory is None else []),
         ],
         "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
@@ -87,16 +88,17 @@ def plan(source: Source, only: Selection | None = None, inventory: Path | None =
 def _place(
     predicted: Sequence[dict[str, Any]],
     planned: Sequence[Trial],
-    portions: Callable[[Topology], Sequence[Portion]],
+    portions: Callable[[Topology, LinkSettings], Sequence[Portion]],
 ) -> None:
     """Add to each trial which nodes machines have: ``machine``, ``nodes`` and ``crossing_bps``. Raises SpecError as
     ``portions`` does."""
-    known: dict[int, list[dict[str, Any]]] = {}
+    known: dict[tuple[int, LinkSettings], list[dict[str, Any]]] = {}
     for each, trial in zip(predicted, planned, strict=True):
-        topology = trial.topology
-        if id(topology) not in known:  # repeats and arms share one
-            known[id(topology)] = [asdict(portion) for portion in portions(topology)]
-        each["machines"] = known[id(topology)]
+        topology, settings = trial.topology, link_settings(trial.spec)
+        key = id(topology), settings
+        if key not in known:  # repeats and arms share one
+            known[key] = [asdict(portion) for portion in portions(topology, settings)]
+        each["machines"] = known[key]
 
 
 def _written(source: Source, planned: Sequence[Trial]) -> dict[str, list[str]]:

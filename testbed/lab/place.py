@@ -16,7 +16,7 @@ from testbed.base.errors import TestbedError
 from testbed.lab.limits import HTB, Limits
 
 if TYPE_CHECKING:
-    from testbed.lab.base import Lab
+    from testbed.lab.base import Lab, LinkSettings
     from testbed.topologies.model import Topology
 
 
@@ -90,7 +90,6 @@ class DeclaredPlace:
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
         has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
-        spreads: whether one network is spread over these machines (:meth:`portions`).
         plays: whether it only plays trials, so that nothing can be started there.
         varies: whether a trial that is repeated can have other numbers. Where it cannot, each trial runs once.
     """
@@ -105,7 +104,6 @@ class DeclaredPlace:
     has_command_line: bool = False
     has_sockets: bool = False
     takes_inventory: bool = False
-    spreads: bool = False
     plays: bool = False
     varies: bool = True
 
@@ -125,13 +123,13 @@ class DeclaredPlace:
         """
         raise NotImplementedError
 
-    def portions(self, opening: Opening) -> Callable[[Topology], Sequence[Portion]]:
+    def portions(self, opening: Opening) -> Callable[[Topology, LinkSettings], Sequence[Portion]]:
         """Read the opening's inventory, and make a function that says which nodes of a network each machine has; no
-        machine is asked.
+        machine is asked. Only for a place that takes an inventory.
 
         Raises:
             TestbedError: the inventory makes no sense. The function raises SpecError if the spec places a node that is
-                not there, or on no machine.
+                not there, or on no machine, or if these machines cannot have such a network.
         """
         raise NotImplementedError
 

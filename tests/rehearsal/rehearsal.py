@@ -183,15 +183,17 @@ class Rehearsal:
         }
         return taken(said, self._written(host))
 
-    def differs(self, host: int, before: Snapshot, but_for: str | None = None) -> list[str]:
-        """Lines, for a reader, that say what differs from an earlier snapshot, without those that have a certain word;
-        a process that is just ending has a moment to do so."""
+    def differs(
+        self, host: int, before: Snapshot, but_for: Sequence[str] = (), settle_s: float = SETTLE_S
+    ) -> list[str]:
+        """Lines, for a reader, that say what differs from an earlier snapshot, without those that have certain words;
+        a process that is just ending has ``settle_s`` to do so."""
 
         def look() -> list[str]:
             found = differences(before, self.snapshot(host))
-            return [line for line in found if but_for is None or but_for not in line]
+            return [line for line in found if not any(word in line for word in but_for)]
 
-        end = time.monotonic() + SETTLE_S
+        end = time.monotonic() + settle_s
         while found := look():
             if time.monotonic() > end:
                 break

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from testbed.base.errors import UsageError
-from testbed.lab.place import DeclaredPlace, Opening
+from testbed.lab.place import DeclaredPlace, Opening, Portion
 
 if TYPE_CHECKING:
-    from testbed.lab.base import Lab
+    from testbed.lab.base import Lab, LinkSettings
+    from testbed.topologies.model import Topology
 
 
 class InventoryPlace(DeclaredPlace):
@@ -56,6 +58,26 @@ class BaremetalPlace(InventoryPlace):
         from testbed.lab.baremetal.lab import BaremetalLab
 
         return BaremetalLab(inventory, allow_missing=opening.allow_missing, tell=opening.tell)
+
+    def portions(self, opening: Opening) -> Callable[[Topology, LinkSettings], Sequence[Portion]]:
+        path = self.inventory(opening)
+        from testbed.lab.baremetal.networks.network import check, machines
+        from testbed.lab.baremetal.preparing.inventory import load
+
+        inventory = load(path)
+
+        def of(topology: Topology, settings: LinkSettings) -> list[Portion]:
+            check(topology, settings, inventory)
+            return [
+                Portion(
+                    host.name,
+                    (topology.nodes[node].name,),
+                    sum(topology.links[directed // 2].rate_bps for directed in topology.ports[node]),
+                )
+                for node, host in enumerate(machines(topology, inventory))
+            ]
+
+        return of
 
 
 PLACE = BaremetalPlace(

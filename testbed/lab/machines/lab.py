@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations
+from functools import cache, partial
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -18,21 +19,21 @@ from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.attached import Attached, Losses
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost, become
 from testbed.lab.baremetal.controller.fleet import Fleet, Started
 from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import measuring
+from testbed.lab.machines.controller import measuring, queues
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
-from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, share
+from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, impairing, share
 from testbed.lab.measurements import Burst, Calibration, Counters, Passed, Queues, Reading, Stream, Traffic, Way
-from testbed.lab.netns.network.blueprint import Blueprint, blueprint
+from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.network.impairing import NETEM
 from testbed.lab.netns.readings.listening import Said
@@ -70,6 +71,9 @@ class MachinesLab:
         self._fleet: Fleet | None = None
         self._topology: Topology | None = None
         self._cut: Cut | None = None
+        self._between: Underlay | None = None
+        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
+        """Routes of a bridging switch that is to forward by address, too."""
         self._shares: list[Blueprint] = []
         self._started: dict[str, int] = {}
         self._changes: dict[int, LinkChange] = {}
@@ -176,9 +180,11 @@ class MachinesLab:
         self.require(topology, settings)
         connections = self._connected()
         underlay = self._underlay(connections)
+        asked = list(pairs)
         by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
-        whole = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
-        self._cut, self._topology = cut(topology, self.names, self._spread.place), topology
+        whole = blueprint(topology, settings, asked, every_address=self._every_address, by_netem=by_netem)
+        self._cut, self._topology, self._between = cut(topology, self.names, self._spread.place), topology, underlay
+        self._routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
         self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
         self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
         self._started, self._changes, self._ups = {}, {}, self._ups + 1
@@ -197,14 +203,9 @@ class MachinesLab:
 
     def _merged(self, described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Join what machines say of their shares: by machine, and what the whole network has."""
-        shapes: Counter[tuple[tuple[str, Any], ...]] = Counter()
-        for one in described:
-            for shape in one["shapes"]:
-                shapes[tuple(item for item in shape.items() if item[0] != "directed_links")] += shape["directed_links"]
         topology, found = self._topology, self._cut
         assert topology is not None
         assert found is not None
-        crossing = found.crossing(topology)
         hosts = {
             name: {"host": name, **hello, "nodes": len(found.nodes(number)), "share": dict(one)}
             for number, (name, hello, one) in enumerate(zip(self.names, self._hello, described, strict=True))
@@ -212,8 +213,9 @@ class MachinesLab:
         return {
             "lab": "machines",
             "mtu": described[0].get("mtu"),
-            "shapes": [{**dict(one), "directed_links": count} for one, count in sorted(shapes.items(), key=str)],
-            "crossing_links": len(crossing),
+            "shapes": _counted(one["shapes"] for one in described),
+            "impairments": _counted(one["impairments"] for one in described),
+            "crossing_links": len(found.crossing(topology)),
             "crossing_bps": {name: found.crossing_bps(topology, number) for number, name in enumerate(self.names)},
             "underlay_round_trips_s": {
                 f"{self.names[a]} {self.names[b]}": trip_s for (a, b), trip_s in self._round_trips_s.items()
@@ -276,7 +278,21 @@ class MachinesLab:
         self._up().kill()
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        _refuse(f"{next(iter(wanted.values()))}: links between machines keep the delays that they began with")
+        """Impair links, each on the machine that has the end where its way of impairing works. If that is a bridging
+        switch that has to forward by address for it, packets are addressed to it last."""
+        fleet, topology, found = self._up(), self._topology, self._cut
+        assert topology is not None
+        assert found is not None
+        assert self._between is not None
+        plan = self._shares[0]
+        routes = {} if plan.by_netem else detours(topology, wanted, self._routes_at)
+        shares = {number: self._description["hosts"][name]["share"] for number, name in enumerate(self.names)}
+        for orders in impairing(plan, found, self._between, wanted, routes):
+            calls = {machine: MachineRequests.impair(packed(order)) for machine, order in orders.items()}
+            shares |= fleet.ask_some(calls, WORK_TIMEOUT_S)
+            for machine, order in orders.items():
+                self._shares[machine] = self._shares[machine].impaired(*order)
+        self._description |= self._merged([shares[number] for number in range(len(self.names))])
 
     def signal(self, target: str, number: int) -> None:
         fleet, topology = self._up(), self._topology
@@ -361,8 +377,7 @@ class MachinesLab:
         Raises:
             HostError: a machine tells of links that do not leave its nodes, or not of all that do.
         """
-        plan = self._shares[machine]
-        own = sorted(port.directed_link for node in plan.own_nodes for port in node.ports)
+        own = self._shares[machine].own_links
         if sorted(links) != own:
             raise HostError(
                 f"it tells of {len(links)} links, and {len(own)} leave its nodes", fix="see who is root there"
@@ -385,11 +400,11 @@ class MachinesLab:
         self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
 
     def watch_queues(self) -> bool:
-        """Return False: machines would read queues at moments of their own."""
-        return False
+        """Begin to read queues on each machine, at moments of its own."""
+        return all(self._up().ask(MachineRequests.watch_queues()))
 
     def queues(self) -> Queues:
-        raise LabError("queues are not watched on machines", fix=TAKE)
+        return queues.read(self._up(), [frozenset(plan.own_links) for plan in self._shares])
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         words = [shipping.Shipment(self._site(self._machine(node)), self._work).mapped(word) for word in command]
@@ -397,9 +412,30 @@ class MachinesLab:
             *self._on(node).ask(MachineRequests.execute(node, words, timeout_s), timeout_s + START_TIMEOUT_S)
         )
 
-    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:  # noqa: ARG002
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
+        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine.
+
+        Raises:
+            LabError: a password is needed to be root there: the terminal is the command's.
+        """
+        host = self._machines.inventory.hosts[self._machine(node)]
+        root, password = become(host)
+        if password:
+            raise LabError(f"{host.name}: testbed exec cannot give sudo a password", fix="let sudo ask for none there")
         assert self._topology is not None
-        _refuse(f"a terminal on {self._topology.nodes[node].name}, which is on another machine")
+        pid, number = self._on(node).ask(MachineRequests.holder(node))
+        enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "--root", "--ipc", f"--net=/proc/{pid}/fd/{number}"]
+        named = [
+            "env",
+            "--chdir=/",
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            'hostname "$0" && exec "$@"',
+            self._topology.nodes[node].name,
+        ]
+        return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
     def fileno(self) -> int:
         """File descriptor that is readable once a machine is lost."""
@@ -461,6 +497,14 @@ class MachinesLab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _counted(told: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Add up what machines say of their links: each distinct value with the number of directed links that have it."""
+    counts: Counter[tuple[tuple[str, Any], ...]] = Counter()
+    for each in chain.from_iterable(told):
+        counts[tuple(item for item in each.items() if item[0] != "directed_links")] += each["directed_links"]
+    return [{**dict(value), "directed_links": count} for value, count in sorted(counts.items(), key=str)]
 
 
 def _refuse(problem: str) -> NoReturn:

@@ -10,7 +10,7 @@ from testbed.lab.baremetal.place import InventoryPlace
 from testbed.lab.place import Opening, Portion
 
 if TYPE_CHECKING:
-    from testbed.lab.base import Lab
+    from testbed.lab.base import Lab, LinkSettings
     from testbed.topologies.model import Topology
 
 
@@ -33,14 +33,14 @@ class MachinesPlace(InventoryPlace):
 
         return MachinesLab(opening)
 
-    def portions(self, opening: Opening) -> Callable[[Topology], Sequence[Portion]]:
+    def portions(self, opening: Opening) -> Callable[[Topology, LinkSettings], Sequence[Portion]]:
         inventory, spread = self.inventory(opening), opening.options or Spread()
         from testbed.lab.baremetal.preparing.inventory import load
         from testbed.lab.machines.cut import cut
 
         names = [host.name for host in load(inventory).hosts]
 
-        def of(topology: Topology) -> list[Portion]:
+        def of(topology: Topology, settings: LinkSettings) -> list[Portion]:  # noqa: ARG001  # machines know their MTU
             made = cut(topology, names, spread.place)
             return [
                 Portion(
@@ -59,8 +59,6 @@ PLACE = MachinesPlace(
     options=Spread,
     is_here=False,
     has_programs=False,
-    forwards=False,
     has_agent=False,
     takes_inventory=True,
-    spreads=True,
 )

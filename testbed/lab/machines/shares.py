@@ -13,8 +13,10 @@ from testbed.base.errors import SpecError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment
 from testbed.lab.machines.cut import Cut
 from testbed.lab.netns.kernel_interface.rtnetlink import Tunnel
-from testbed.lab.netns.network.blueprint import Blueprint
+from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
 
+Orders = dict[int, tuple[dict[int, Impairment], dict[int, tuple[StaticRoute, ...]]]]
+"""Arguments of :meth:`testbed.lab.netns.lab.NetnsLab.impair_with_detours`, by machine."""
 OUTER_BYTES = 50
 """Bytes that a tunnel adds to each packet: Ethernet header of the packet inside, VXLAN, UDP and IPv4 (RFC 7348)."""
 MOST_NUMBER = 2**24 - 1
@@ -88,3 +90,36 @@ def share(whole: Blueprint, cut: Cut, underlay: Underlay, machine: int) -> Bluep
             impairments[directed] = underlay.left(asked, machines, whole.label(directed)) if crosses else asked
     size = min(whole.packet_bytes, LARGE_PACKET_BYTES[0])
     return replace(whole, here=here, tunnels=tunnels, impairments=impairments, packet_bytes=size)
+
+
+def impairing(
+    plan: Blueprint,
+    cut: Cut,
+    underlay: Underlay,
+    wanted: Mapping[int, Impairment],
+    routes: Mapping[int, tuple[StaticRoute, ...]],
+) -> tuple[Orders, Orders]:
+    """Plan what machines do so that links are impaired in mid-run.
+
+    Args:
+        plan: the blueprint, or the share of any machine.
+        routes: those of bridges that are to forward by address, by link (:func:`blueprint.detours`).
+
+    Returns:
+        Orders to the machines that have the ends where the way of impairing works; and then to those of tails that
+        address packets to a bridge on another machine, which has its routes by then.
+
+    Raises:
+        SpecError: a link's delay is shorter than packets take between its machines.
+    """
+    first: Orders = {}
+    then: Orders = {}
+    for link, asked in wanted.items():
+        tail, head = (cut.machine[plan.ends[directed][0]] for directed in (link, link ^ 1))
+        impaired, own = first.setdefault(tail if plan.by_netem else head, ({}, {}))
+        impaired[link] = asked if tail == head else underlay.left(asked, (tail, head), plan.label(link))
+        if link in routes:
+            own[link] = routes[link]
+            if tail != head:
+                then.setdefault(tail, ({}, {}))[1][link] = routes[link]
+    return first, then

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from testbed.lab.netns.network.blueprint import (
     StaticRoute,
     blueprint,
     crossing,
+    detours,
     initial_impairments,
 )
 from testbed.lab.netns.network.impairing import NETEM
@@ -34,7 +35,6 @@ from testbed.lab.programs import Completed, Exit, Launch, Program, Running, chec
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
 from testbed.machine.processes import children_by_inner_pid, cpu_s, first_child
-from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
 AGENT = "testbed.lab.netns.on_nodes.agent"
@@ -84,7 +84,8 @@ class NetnsLab:
         self._sought_s = 0.0
         self._reads: tuple[Path, ...] = ()
         self._pairs: list[tuple[int, int]] = []
-        self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
+        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
+        """Routes of a bridge that is to forward by address, too."""
         self._sandbox = SandboxProcess()
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
@@ -118,7 +119,8 @@ class NetnsLab:
         self, topology: Topology, settings: LinkSettings, pairs: list[tuple[int, int]], plan: Blueprint
     ) -> None:
         """Build a network of this blueprint, and take it for what was asked for from now on."""
-        self._topology, self._pairs, self._crossed = topology, pairs, {}
+        self._topology, self._pairs = topology, pairs
+        self._routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
         self._started, self._inner, self._outer = set(), {}, {}
         self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
@@ -194,36 +196,23 @@ class NetnsLab:
         for link in wanted:
             if not 0 <= link < 2 * len(topology.links):
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
-        way = self.impairs_by()
-        if way is None:
+        by_netem = self.impairs_by() == NETEM
+        self.impair_with_detours(wanted, {} if by_netem else detours(topology, wanted, self._routes_at))
+
+    def impair_with_detours(
+        self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]
+    ) -> None:
+        """Impair links (:meth:`impair`), of which some take a detour by these routes of the bridges at their ends.
+
+        Raises:
+            LabError: the kernel refuses it.
+            MissingToolError: it cannot impair links.
+        """
+        if self.impairs_by() is None:
             what = ", ".join({str(impairment) for impairment in wanted.values()})
             self._sandbox.ask(Sandbox.require(what, LinkSettings()))
-        detours = {} if way == NETEM else self._detours(topology, wanted)
-        self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), detours))
-        plan = self._needed_plan()
-        routes = {topology.head(link): found for link, found in detours.items()}
-        nodes = tuple(
-            replace(node, routes=routes[node.index]) if node.index in routes and not node.forwards else node
-            for node in plan.nodes
-        )
-        impairments = {link: one for link, one in {**plan.impairments, **wanted}.items() if one}
-        self._wanted = replace(plan, nodes=nodes, impairments=impairments)
-
-    def _detours(self, topology: Topology, wanted: Mapping[int, Impairment]) -> dict[int, tuple[StaticRoute, ...]]:
-        """The routes of bridges that must forward by address for the delay line to see what arrives, by link."""
-        found = {}
-        for link, impairment in wanted.items():
-            switch = topology.head(link)
-            if topology.nodes[switch].kind == "panel":
-                raise LabError(
-                    f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
-                    fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
-                )
-            if switch >= topology.host_count and addressing.is_bridge(topology, switch):
-                if switch not in self._crossed:
-                    self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
-                found[link] = self._crossed[switch]
-        return found
+        self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), dict(routes)))
+        self._wanted = self._needed_plan().impaired(wanted, routes)
 
     def impaired_by(self) -> dict[str, Any]:
         """Report how links are impaired, and, of the delay line, how late it was so far and its CPU time."""

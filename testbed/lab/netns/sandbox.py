@@ -187,12 +187,14 @@ class Sandbox:
     ) -> None:
         for directed, found in routes.items():
             switch, _ = network.blueprint.ends[directed ^ 1]
-            if not network.blueprint.nodes[switch].forwards:
+            if switch in network.namespaces and not network.blueprint.nodes[switch].forwards:
                 network.forward_by_address(switch, found)
-        network.set_impairments(wanted)
-        way.impair(wanted)
+        if wanted:  # else only the tails of links are here
+            network.set_impairments(wanted)
+            way.impair(wanted)
         for directed in routes.keys() - network.blueprint.detours:
-            network.detour(directed)
+            if network.blueprint.ends[directed][0] in network.namespaces:
+                network.detour(directed)
 
     @request
     def impaired_by(self) -> dict[str, Any]:

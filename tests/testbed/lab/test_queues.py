@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.base.errors import LabError
-from testbed.lab.base import LinkChange, LinkSettings
+from testbed.lab.base import Lab, LinkChange, LinkSettings
 from testbed.lab.measurements import Queues
 from testbed.lab.netns import NetnsLab
 from testbed.topologies.build import build
@@ -44,7 +44,7 @@ def watched(lab: NetnsLab, settings: LinkSettings) -> Queues:
     return found
 
 
-def flood(lab: NetnsLab, node: int, to: str) -> None:
+def flood(lab: Lab, node: int, to: str) -> None:
     done = lab.execute(node, [sys.executable, "-c", FLOOD, to], 20)
     assert done.status == 0, done.stderr
     time.sleep(0.8)  # some readings while they wait: ten take 1.2 s to leave

@@ -23,6 +23,8 @@ from testbed.lab.baremetal.controller.answers import (
     plain,
 )
 from testbed.lab.machines.on_machine.beats import MOST_TAKEN
+from testbed.lab.machines.on_machine.requests import ROWS_TOLD
+from testbed.lab.netns.readings.windows import MOST_ROWS
 
 DEEPEST, MOST_PARTS = 8, 10_000
 """How deep a description may be, and of how many parts: a machine's says each distinct value once."""
@@ -57,6 +59,7 @@ class _Described(TypedDict):
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     mtu: Bytes
     shapes: list[dict[str, Bytes | Text]]
+    impairments: list[dict[str, Bytes | Seconds]]
 
 
 Description = Annotated[_Described, AfterValidator(described)]
@@ -104,20 +107,38 @@ class Carried(TypedDict):
     took_s: Seconds
 
 
+class Watched(TypedDict):
+    """Readings of queues, as :class:`testbed.lab.measurements.Queues`, with how many rows of windows there are. The
+    last window may have more rows than :data:`MOST_ROWS` leaves room for."""
+
+    rows: Annotated[int, Field(ge=0, le=2 * MOST_ROWS)]
+    readings: Bytes
+    cost_s: Seconds
+    problem: Text | None
+
+
+_Amount = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+Waited = tuple[Bytes, Number, Seconds, Bytes, _Amount, Annotated[float, Field(ge=0, le=1)], Bytes, Bytes]
+"""A row, as :class:`testbed.lab.measurements.Waited`."""
 _SAME = ("hello", "time", "start", "execute", "stopped", "cpu_s", "receive", "send", "echo", "written", "read_written")
 MACHINES = AgentKind(
     "testbed.lab.machines.on_machine.agent",
     {
         **{name: RESULTS[name] for name in (*_SAME, "ping")},
         "open": Opened,
+        "holder": tuple[Bytes, Bytes],
         "up": Description,
         "read_back": Description,
+        "impair": Description,
         "said": list[tuple[Whole, Said]],
         "spot_check": Looked,
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],
         "traffic": Annotated[list[Carried], Field(max_length=1)],
         "calibrate": Measured,
         "nic": OfNic,
+        "watch_queues": bool,
+        "queues": Watched,
+        "waited": Annotated[list[Waited], Field(max_length=ROWS_TOLD)],
     },
 )
 """Agents of machines on which nodes of a network are."""

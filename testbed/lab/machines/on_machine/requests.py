@@ -25,13 +25,16 @@ from testbed.lab.base import SHARED, SHARED_VARIABLE, LinkChange
 from testbed.lab.machines.on_machine.beats import Beats
 from testbed.lab.machines.on_machine.processes import ShareProcesses
 from testbed.lab.machines.on_machine.share_lab import ShareLab
-from testbed.lab.measurements import Burst, Way
+from testbed.lab.measurements import Burst, Waited, Way
 from testbed.lab.netns.kernel_interface import rtnetlink
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.network.build import OWN_NAMESPACE
 from testbed.lab.netns.readings.readback import Sample
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
+
+ROWS_TOLD = 20_000
+"""The most rows of queues that one answer has: they take about 2 MB, which is half of an agent's longest line."""
 
 
 class MachineRequests(AgentRequests):
@@ -43,6 +46,7 @@ class MachineRequests(AgentRequests):
         super().__init__(processes, parts.readings, parts.looks)
         self._echoes = pings.Echoes(parts.selector)
         self._beats: Beats | None = None
+        self._waited: Sequence[Waited] = ()
 
     @request
     def time(self) -> float:
@@ -177,6 +181,11 @@ class MachineRequests(AgentRequests):
         self._lab.signal(name, number)
 
     @request
+    def holder(self, node: int) -> list[int]:
+        """Return the PID of the process that holds a node's network namespace, and the number of its open file."""
+        return list(self._lab.holder(node))
+
+    @request
     def execute(self, node: int, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
         """Run a command on a node to its end; return its status, output and error output."""
         done = self._lab.execute(node, words, limit_s)
@@ -201,10 +210,39 @@ class MachineRequests(AgentRequests):
         self._lab.adjust([LinkChange(**one) for one in changes])
 
     @request
+    def impair(self, order: str) -> dict[str, Any]:
+        """Impair links where this machine has the ends that do so, and let others take a detour. Return the share's
+        description.
+
+        Args:
+            order: pickled arguments of :meth:`testbed.lab.netns.lab.NetnsLab.impair_with_detours`.
+        """
+        self._lab.impair_with_detours(*_unpacked(order))
+        return self._lab.describe()
+
+    @request
     def counters(self) -> list[Any]:
         """Read the counters of each directed link that leaves a node here, as
         :class:`testbed.lab.measurements.Counters`."""
         return [list(vars(one).values()) for one in self._lab.counters()]
+
+    @request
+    def watch_queues(self) -> bool:
+        """Begin to read queues, as :meth:`testbed.lab.base.Lab.watch_queues`."""
+        return self._lab.watch_queues()
+
+    @request
+    def queues(self) -> dict[str, Any]:
+        """Stop reading queues, as :meth:`testbed.lab.base.Lab.queues`. Return what was read, with the number of rows in
+        place of these: :meth:`waited` returns them."""
+        found = self._lab.queues()
+        self._waited = found.windows
+        return {"rows": len(found.windows), **{name: vars(found)[name] for name in ("readings", "cost_s", "problem")}}
+
+    @request
+    def waited(self, first: int) -> list[Any]:
+        """Return some of the rows, from this number on, as many as go into a line."""
+        return [list(row) for row in self._waited[first : first + ROWS_TOLD]]
 
     @request
     def nic(self, name: str, number: int, to: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from testbed.lab.programs import Program
 from testbed.machine.processes import first_child
 from testbed.topologies.model import Topology
 
+ENDED = "the lab has ended on this machine"
+
 
 class ShareLab(NetnsLab):
     """A part of a network in private namespaces of this machine; its links to other machines are tunnels.
@@ -91,14 +93,24 @@ class ShareLab(NetnsLab):
             kernel.setns(home, kernel.CLONE_NEWNET)
             os.close(home)
 
+    def holder(self, node: int) -> tuple[int, int]:
+        """PID of the process that holds a node's network namespace, and its open file of it.
+
+        Raises:
+            LabError: the lab has ended.
+        """
+        first = first_child(self.launcher_pid)
+        if first is None:
+            raise LabError(ENDED, fix="start it again")
+        return first, self._numbers[node]
+
     def _opened(self, node: int) -> int:
         """Open a namespace. Also a child that has closed its files can do so: it asks those who hold it."""
-        first = self._pid if node < 0 else first_child(self.launcher_pid)
-        number = self._machine if node < 0 else self._numbers[node]
+        pid, number = (self._pid, self._machine) if node < 0 else self.holder(node)
         try:
-            return os.open(f"/proc/{first}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            raise LabError("the lab has ended on this machine", fix="start it again") from None
+            raise LabError(ENDED, fix="start it again") from None
 
     def close(self) -> None:
         super().close()

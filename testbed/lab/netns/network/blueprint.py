@@ -13,11 +13,11 @@ needs nothing else. Numbers that the kernel would choose are chosen here, so tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns.kernel_interface.rtnetlink import Tunnel
@@ -120,6 +120,11 @@ class Blueprint:
         """Nodes that are on this machine."""
         return self.nodes if self.here is None else tuple(node for node in self.nodes if node.index in self.here)
 
+    @property
+    def own_links(self) -> list[int]:
+        """Directed links that leave nodes on this machine, in order."""
+        return sorted(port.directed_link for node in self.own_nodes for port in node.ports)
+
     def seed(self, directed_link: int) -> int:
         """Seed of what is drawn about a directed link's packets: one for each link, so that links do not lose the same
         ones."""
@@ -160,6 +165,17 @@ class Blueprint:
             return {}
         out = {port.index: self.circuits.get(port.directed_link ^ 1) for port in node.ports}
         return {index: self.port(link).index for index, link in out.items() if link is not None}
+
+    def impaired(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> Blueprint:
+        """Make the blueprint with links impaired so in mid-run. ``routes`` are those of bridges that forward by address
+        from now on, by the links that take a detour there."""
+        by_switch = {self.ends[link ^ 1][0]: some for link, some in routes.items()}
+        nodes = tuple(
+            replace(node, routes=by_switch[node.index]) if node.index in by_switch and not node.forwards else node
+            for node in self.nodes
+        )
+        impairments = {link: one for link, one in {**self.impairments, **wanted}.items() if one}
+        return replace(self, nodes=nodes, impairments=impairments)
 
     def label(self, directed_link: int) -> str:
         """Name a directed link for a reader: ``h0:eth0 -> s0:eth3``."""
@@ -258,6 +274,35 @@ def crossing(
     beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
     static = _static_routes(topology, ports, [route for route in beyond if route.node == switch])
     return (*_to_own_ports(topology, ports, switch), *static[switch])
+
+
+def detours(
+    topology: Topology, wanted: Mapping[int, Impairment], routes_at: Callable[[int], tuple[StaticRoute, ...]]
+) -> dict[int, tuple[StaticRoute, ...]]:
+    """Find links that are to be impaired by the delay line and lead into a bridging switch, which must forward by
+    address for the delay line to see what arrives.
+
+    Args:
+        routes_at: :func:`crossing` of a switch.
+
+    Returns:
+        Routes of the switch, by directed link.
+
+    Raises:
+        LabError: a link leads into a patch panel.
+        TopologyError: as :func:`crossing` does.
+    """
+    found = {}
+    for link, impairment in wanted.items():
+        switch = topology.head(link)
+        if topology.nodes[switch].kind == "panel":
+            raise LabError(
+                f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
+                fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
+            )
+        if switch >= topology.host_count and addressing.is_bridge(topology, switch):
+            found[link] = routes_at(switch)
+    return found
 
 
 def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:

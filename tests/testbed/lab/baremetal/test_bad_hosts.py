@@ -192,7 +192,7 @@ def test_hosts_on_which_nothing_can_run(rehearsal: Rehearsal, is_prepared: bool,
             rehearsal.write_inventory()
             check_golden(name, said, rehearsal.folder, tmp_path / name)
     for host in range(3):
-        assert rehearsal.differs(host, before[host], "__pycache__") == []
+        assert rehearsal.differs(host, before[host], ("__pycache__",)) == []
 
 
 def run(rehearsal: Rehearsal, inventory: Path, folder: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -26,6 +28,7 @@ from ..test_contract import (
     test_it_goes_down_and_up_again_as_something_else,
     test_it_is_seen_from_outside_that_a_process_stands_still,
     test_it_tells_what_each_link_carries_or_that_it_cannot,
+    test_it_watches_queues_or_says_that_it_cannot,
     test_links_carry_their_rate_and_count_it,
     test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on,
     test_processor_time_of_a_worker_and_of_what_it_starts_is_told,
@@ -34,17 +37,25 @@ from ..test_contract import (
     test_workers_can_be_killed_and_the_network_stays,
     up,
 )
+from ..test_delays import (
+    test_a_link_between_hosts_that_forward_can_be_impaired,
+    test_each_link_can_be_impaired_while_it_is_in_use,
+)
+from ..test_queues import FRAME_BYTES, PACKETS, flood
 from .conftest import MTU
 
 __all__ = [
     "test_a_blocked_link_carries_nothing_and_opens_again",
     "test_a_command_is_run_and_waited_for",
+    "test_a_link_between_hosts_that_forward_can_be_impaired",
     "test_a_node_has_several_processes_each_with_its_own_end_and_log",
     "test_a_program_beside_the_workers_takes_signals",
     "test_down_ends_what_runs",
+    "test_each_link_can_be_impaired_while_it_is_in_use",
     "test_it_goes_down_and_up_again_as_something_else",
     "test_it_is_seen_from_outside_that_a_process_stands_still",
     "test_it_tells_what_each_link_carries_or_that_it_cannot",
+    "test_it_watches_queues_or_says_that_it_cannot",
     "test_links_carry_their_rate_and_count_it",
     "test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on",
     "test_processor_time_of_a_worker_and_of_what_it_starts_is_told",
@@ -78,6 +89,33 @@ def real(lab: MachinesLab) -> MachinesLab:
 @pytest.fixture(params=["star(hosts=3)", "bcube(n=2,k=2)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"])
 def expression(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def test_what_waits_on_any_machine_is_told_on_our_clock(lab: MachinesLab) -> None:
+    """Clocks of machines are an hour apart. The tails of both links are hosts, which are on two machines."""
+    topology = build("star(hosts=3)", rate_bps=100_000)
+    lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+    began_s = time.monotonic()
+    assert lab.watch_queues()
+    for host in (0, 1):
+        flood(lab, host, "h2")
+    found = lab.queues()
+    most = {link: max(one.most_bytes for one in found.windows if one.directed_link == link) for link in (0, 2)}
+    assert all(10 * FRAME_BYTES < one <= PACKETS * FRAME_BYTES for one in most.values())
+    assert all(began_s - 0.1 < one.start_s < time.monotonic() for one in found.windows)
+    assert (found.readings > 1, found.problem) == (True, None)
+
+
+def test_a_command_of_the_users_own_runs_on_a_node(lab: MachinesLab, tmp_path: Path) -> None:
+    up(lab)
+    with (tmp_path / "out").open("w+") as out, Path(os.devnull).open() as null:
+        script = 'hostname; ping -c 1 -W 5 "$0"; exit 7'
+        command = lab.attach(1, ["sh", "-c", script, "h2"], (null.fileno(), out.fileno(), out.fileno()))
+        status = command.wait()
+        out.seek(0)
+        said = out.read()
+    assert (status, said.split()[0]) == (7, "h1"), said
+    assert "1 received" in said
 
 
 def test_a_machine_that_is_lost_is_named_and_can_be_had_again(lab: MachinesLab) -> None:

@@ -101,11 +101,14 @@ def test_beats_tell_which_numbers_came() -> None:
 
 
 SHAPE = {"directed_links": 6, "rate_bps": 10**8, "qdisc": "htb"}
+IMPAIRMENT = {"directed_links": 2, "delay_s": 0.005, "jitter_s": 0.0, "loss": 0.01, "reorder": 0.0}
+TOLD = {"mtu": 1500, "shapes": [SHAPE], "impairments": [IMPAIRMENT]}
 WRONG: list[tuple[str, Any]] = [
     ("up", {"mtu": 1500}),
-    ("up", {"mtu": 1500, "shapes": [{"directed_links": -1}]}),
-    ("up", {"mtu": 1500, "shapes": [], "deep": [[[[[[[[[[1]]]]]]]]]]}),
-    ("up", {"mtu": 1500, "shapes": [], "long": [0] * 20_000}),
+    ("up", {**TOLD, "shapes": [{"directed_links": -1}]}),
+    ("impair", {**TOLD, "impairments": [{"directed_links": 1, "delay_s": "long"}]}),
+    ("up", {**TOLD, "deep": [[[[[[[[[[1]]]]]]]]]]}),
+    ("up", {**TOLD, "long": [0] * 20_000}),
     ("open", {"address": "10.0.0.1", "mtu": 1500, "way": "magic", "port": 7}),
     ("spot_check", {"links": 1, "cost_s": -1.0, "differs": []}),
     ("counters", [[0, 1, 2, 3]]),
@@ -127,5 +130,5 @@ def test_what_no_machine_answers_is_refused(do: str, value: Any) -> None:
 
 
 def test_texts_of_a_machine_may_be_shown_on_a_terminal() -> None:
-    found = MACHINES.result("up", {"mtu": 1500, "shapes": [SHAPE], "sysctls": {"\x1b[2Jname": {"a\x07": 1}}})
-    assert found == {"mtu": 1500, "shapes": [SHAPE], "sysctls": {"\\x1b[2Jname": {"a\\x07": 1}}}
+    found = MACHINES.result("up", {**TOLD, "sysctls": {"\x1b[2Jname": {"a\x07": 1}}})
+    assert found == {**TOLD, "sysctls": {"\\x1b[2Jname": {"a\\x07": 1}}}

@@ -7,7 +7,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.experiment.planning import plan, text
 from testbed.lab.baremetal.preparing import inventory
-from testbed.lab.baremetal.preparing.inventory import Host, Inventory
+from testbed.lab.baremetal.preparing.inventory import Host, Inventory, InventoryNic
 from testbed.spec import Source, load
 
 from ...conftest import SPEC
@@ -17,7 +17,12 @@ PLACE = "machines.place={h1: node1, s0: node2}"
 
 @pytest.fixture(autouse=True)
 def two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts = tuple(Host(name, (), None, "/", {}) for name in ("node1", "node2"))
+    known(monkeypatch, "node1", "node2")
+
+
+def known(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Have every inventory be of these machines, with one NIC each."""
+    hosts = tuple(Host(name, (InventoryNic("eth1", None),), None, "/", {}) for name in names)
     monkeypatch.setattr(inventory, "load", lambda path: Inventory(path, hosts))
 
 
@@ -49,3 +54,20 @@ def test_a_place_on_no_machine_is_refused_by_a_plan(tmp_path: Path) -> None:
     source = load(tmp_path / "spec.yaml", ["lab=machines", "machines.place={h0: node3}"])
     with pytest.raises(SpecError, match="h0 is placed on 'node3', which is no machine"):
         plan(source, inventory=tmp_path)
+
+
+def test_a_plan_for_machines_that_are_hosts_names_each_and_refuses_too_few(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    source = load(tmp_path / "spec.yaml", ["lab=baremetal"])
+    with pytest.raises(SpecError, match=r"star\(hosts=3\) has 3 hosts, and .* 2\n"):
+        plan(source, inventory=tmp_path)
+    known(monkeypatch, "a", "b", "c", "d")
+    assert plan(source, inventory=tmp_path)["trials"][-1]["machines"] == [
+        {"machine": name, "nodes": (host,), "crossing_bps": 200_000_000}
+        for name, host in (("a", "h0"), ("b", "h1"), ("c", "h2"))
+    ]
+    losing = load(tmp_path / "spec.yaml", ["lab=baremetal", "links.loss=0.01"])
+    with pytest.raises(SpecError, match=r"links with a loss of 0\.01: the lab baremetal has the delays"):
+        plan(losing, inventory=tmp_path)

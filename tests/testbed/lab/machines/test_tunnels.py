@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count, permutations
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.share_lab import ShareLab
-from testbed.lab.machines.shares import Underlay, share
+from testbed.lab.machines.shares import Underlay, impairing, share
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.kernel_interface.rtnetlink import LinkEnd, Tunnel, create_tunnel, list_links, read_link
-from testbed.lab.netns.network.blueprint import Blueprint
+from testbed.lab.netns.network.blueprint import Blueprint, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.readings import second_reading
 from testbed.topologies import addressing
@@ -210,3 +211,22 @@ def test_what_packets_need_between_machines_is_taken_from_a_delay() -> None:
     assert underlay.left(Impairment(loss=0.1), (1, 0), "h0 - s0") == Impairment(loss=0.1)
     with pytest.raises(SpecError, match=r"link h0 - s0: a delay of 0.5 ms; from a to b packets take 1 ms"):
         underlay.left(Impairment(delay_s=0.0005), (0, 1), "h0 - s0")
+
+
+@pytest.mark.parametrize("by_netem", [False, True])
+def test_links_are_impaired_in_mid_run_where_that_works_and_bridges_get_their_routes_first(by_netem: bool) -> None:
+    """h0 and the switch are on one machine, h1 and h2 on the other. Link 2 leads from h1 to the switch, and 3 back."""
+    topology, found = network()
+    underlay = Underlay(("node1", "node2"), ("10.0.0.1", "10.0.0.2"), (1550,) * 2, 1, {(0, 1): 0.002})
+    plan = blueprint(topology, LinkSettings(), permutations(topology.hosts, 2), by_netem=by_netem)
+    asked = dict.fromkeys((0, 2, 3), Impairment(0.01))
+    routes = {} if by_netem else detours(topology, asked, partial(crossing, topology, permutations(topology.hosts, 2)))
+    first, then = impairing(plan, found, underlay, asked, routes)
+    near, far = Impairment(0.01), Impairment(0.01 - 0.001)
+    if by_netem:  # at tails
+        assert (first, then) == ({0: ({0: near, 3: far}, {}), 1: ({2: far}, {})}, {})
+    else:
+        assert first == {0: ({0: near, 2: far}, routes), 1: ({3: far}, {})}
+        assert (routes.keys(), then) == ({0, 2}, {1: ({}, {2: routes[2]})})
+    with pytest.raises(SpecError, match=r"a delay of 0\.5 ms; from node1 to node2 packets take 1 ms"):
+        impairing(plan, found, underlay, {3: Impairment(0.0005)}, {})
