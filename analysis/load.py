@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -85,6 +86,8 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
     asked = _planned(resolved)
     if "planned" in resolved and len({trial.stored for trial in trials}) >= (asked or 0):  # arms left out never run
         labels = tuple(label for label in labels if any(trial.label == label for trial in trials)) or labels
+    again = {(trial.label, trial.setting) for trial in trials if trial.repeat}
+    trials = [replace(trial, repeated=(trial.label, trial.setting) in again) for trial in trials]
     points = {trial.at: i for i, trial in reversed(list(enumerate(trials)))}  # in the order in which they ran
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, points[trial.at], labels.index(trial.label)))
     return Run(

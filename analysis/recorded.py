@@ -44,6 +44,7 @@ class Trial(TrialRecord):
         slot: of a job that shared its network with others; they have the same ``stored``.
         stored: the run directory that it was read from, and its files' name there.
         samples: a row for each (rank, iteration); None for a trial that left none.
+        repeated: whether its cell has trials of more than one repeat.
     """
 
     done: bool
@@ -57,6 +58,7 @@ class Trial(TrialRecord):
     slot: Slot | None = None
     stored: tuple[Path, str] | None = None
     samples: pd.DataFrame | None = None
+    repeated: bool = False
 
     @cached_property
     def setting(self) -> Setting:

@@ -187,8 +187,8 @@ def name(trial: Trial) -> str:
 
 
 def arm(trial: Trial) -> str:
-    """A trial among those of its batch."""
-    return f"{trial.label} (repeat {trial.repeat + 1})" if trial.repeat else trial.label
+    """A trial among those of its batch. The first of several repeats is named, too, for its cell has the plain name."""
+    return f"{trial.label} (repeat {trial.repeat + 1})" if trial.repeat or trial.repeated else trial.label
 
 
 def ratio(value: float) -> str:

@@ -25,15 +25,15 @@ OF_MACHINES = (*MACHINE, "packages", "sysctls", "devices", "hosts", "impaired_by
 def command(run: Run, records: Records, source: Source) -> tuple[str, ...]:
     """Return the words of the command that runs the spec again. The settings of the second run are those of the first
     one, also those that were chosen for the first one's machine."""
-    settings = [*source.overrides, *_chosen(run.resolved), *_repeats(source)]
+    simulated = is_simulated(run)
+    settings = [*source.overrides, *_chosen(run.resolved), *(() if simulated else _repeats(source))]
     return (
         *("testbed", "run", spec_name(source.spec.name)),
         *(word for setting in settings for word in ("--set", setting)),
         *_part(run.resolved),
         *(() if run.resolved.get("part") else _only(run, records, source)),
         *(("--found", RUN) if run.resolved.get(FOUND) else ()),
-        *("--baseline", RUN),
-        *(word for name in _allowed(run) for word in ("--allow", name)),
+        *(() if simulated else _baseline(run)),
         *("--out", OUT),
     )
 
@@ -45,6 +45,15 @@ def spec_text(run: Path) -> str:
         OutputError, SpecError: it cannot be read.
     """
     return without_changes(stored.spec_text(run))
+
+
+def is_simulated(run: Run) -> bool:
+    """Whether a model's numbers are in the run, which no comparison counts."""
+    return any(trial.simulated for trial in run.trials)
+
+
+def _baseline(run: Run) -> tuple[str, ...]:
+    return "--baseline", RUN, *(word for name in _allowed(run) for word in ("--allow", name))
 
 
 def _chosen(resolved: Mapping[str, Any]) -> Iterator[str]:

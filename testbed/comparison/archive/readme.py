@@ -9,6 +9,8 @@ from typing import Any
 
 from testbed.base.printable import NOT_ON_A_LINE, printable
 from testbed.base.units import time_text
+from testbed.comparison.archive.again import OUT, is_simulated
+from testbed.comparison.archive.contents import RUN
 from testbed.comparison.archive.facts import Facts
 
 WIDTH = 80
@@ -45,10 +47,15 @@ Python files that it names. Then, in this folder:
 {command}
 {fence}
 
-{lacking}The trials of this run took {took}. The command compares each arm with this run. `--allow` lets it compare
-although machines differ, and it says what differs. On the same machine, leave these options out. Exit code 3 means
-that something is slower, and 4 that nothing can be said.{few}
+{lacking}The trials of this run took {took}. {compared}
 """
+COMPARED = """\
+The command compares each arm with this run. `--allow` lets it compare
+although machines differ, and it says what differs. On the same machine, leave these options out. Exit code 3 means
+that something is slower, and 4 that nothing can be said."""
+SIDE_BY_SIDE = f"""\
+Numbers of a simulator depend on no machine, and are not compared:
+`testbed report {RUN} {OUT} --out both.html` writes a report of both runs side by side."""
 LACKING = """\
 It needs these files besides, which are not in the archive:
 
@@ -77,7 +84,7 @@ def page(facts: Facts) -> str:
         fence=_fence(command),
         lacking=_lacking(facts),
         took=time_text(facts.took_s),
-        few=_few(facts),
+        compared=SIDE_BY_SIDE if is_simulated(facts.run) else COMPARED + _few(facts),
     )
     return printable(told)
 

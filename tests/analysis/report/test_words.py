@@ -31,7 +31,9 @@ def test_counts_and_doubts(run: Run) -> None:
 
 
 def test_repeats_are_told_apart(run: Run) -> None:
-    assert words.name(replace(run.trials[0], repeat=1)) == "PS on fat-tree (repeat 2) at batch 16"
+    assert words.name(run.trials[0]) == "PS on fat-tree at batch 16"
+    again = [replace(run.trials[0], repeat=repeat, repeated=True) for repeat in range(2)]
+    assert [words.name(trial) for trial in again] == [f"PS on fat-tree (repeat {n}) at batch 16" for n in (1, 2)]
 
 
 def test_a_sweeps_trials_are_named_by_their_point(run: Run) -> None:

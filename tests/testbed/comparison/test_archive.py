@@ -345,6 +345,17 @@ def test_somebody_else_reads_it_and_runs_it_again(testbed: Callable[..., Called]
     assert call("testbed compare run again --metric gst", folder).code == exits.UNDECIDED
 
 
+def test_numbers_of_a_simulator_are_shown_side_by_side(testbed: Callable[..., Called], home: Path) -> None:
+    """As no comparison counts them."""
+    (home / "mine.yaml").write_text(PLAYED)
+    assert testbed("run", "mine.yaml", "--out", "run", "--backend", "simulator", folder=home).code == exits.OK
+    folder = unpacked(archive(home / "run").path, home / "there")
+    again = command_of(folder)
+    assert again == "testbed run spec/mine.yaml --set lab=simulator --out again"
+    (beside,) = re.findall(r"`(testbed report run again .*?)`", (folder / "README.md").read_text())
+    assert [testbed(*shlex.split(line)[1:], folder=folder).code for line in (again, beside)] == [exits.OK] * 2
+
+
 def _change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
