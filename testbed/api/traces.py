@@ -25,6 +25,7 @@ from testbed.spec.grid import BATCH
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads.job import Replay
+from testbed.workloads.kinds.parts import ModelParallel
 from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
 from testbed.workloads.trace import astra_sim, chakra, files, goal, msccl
@@ -172,7 +173,8 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     if trial_id not in trials:
         raise OutputError(f"{run}: there is no finished trial {trial_id!r:.200}", fix=nearest(trial_id, list(trials)))
     job = trials[trial_id].job
-    model, make = job.kind.model_parallel, _maker(job)
+    model = job.kind.model_parallel
+    make = _maker(job, model)
     if make is None:
         raise SpecError(
             f"{trial_id}: no trace is made of what its iterations did",
@@ -198,10 +200,9 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     return {"trial": trial_id, "ranks": len(ranks), "files": written, "left_out": "", "point": ""}
 
 
-def _maker(job: Job) -> Callable[[int, Iterable[Iteration]], list[Node]] | None:
+def _maker(job: Job, model: ModelParallel[Any] | None) -> Callable[[int, Iterable[Iteration]], list[Node]] | None:
     """Return a function that makes the nodes of a rank from its iterations, in the size that they have without
     ``scale``; None if it is not known what they are made of."""
-    model = job.kind.model_parallel
     if model is None:
         buckets = _buckets(job)
         return (lambda _, iterations: collectives(iterations, buckets)) if buckets else None

@@ -50,7 +50,7 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     job = trial.jobs[0]
     if trial.spec.place.plays and job.kind.simulation.knows(job.plan):
         messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
-        each_s = PLAYED_MESSAGE_S if job.kind.model_parallel is None else PASSES_MESSAGE_S
+        each_s = PLAYED_MESSAGE_S if trial.network.arm.strategy is None else PASSES_MESSAGE_S
         return messages * each_s * (job.iterations if trial.network.perturbations else 1)
     trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None
     if trace is not None:
