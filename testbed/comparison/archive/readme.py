@@ -54,7 +54,7 @@ The command compares each arm with this run. `--allow` lets it compare
 although machines differ, and it says what differs. On the same machine, leave these options out. Exit code 3 means
 that something is slower, and 4 that nothing can be said."""
 SIDE_BY_SIDE = f"""\
-Numbers of a simulator depend on no machine, and are not compared:
+Simulated numbers depend on no machine, and are not compared:
 `testbed report {RUN} {OUT} --out both.html` writes a report of both runs side by side."""
 LACKING = """\
 It needs these files besides, which are not in the archive:

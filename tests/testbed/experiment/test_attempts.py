@@ -360,7 +360,8 @@ def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) ->
     assert "2 were measured again because of the machine, 7 attempts in all." in told
     assert told.index("\n| Arm |") < told.index("## Trials that were measured again")
     assert (
-        "- ring at batch 2: VALID at attempt 2. GST 1.01 s, 1.010 of its bound, JCT 2.02 s, INVALID: CPU steal" in told
+        "- ring (repeat 1) at batch 2: VALID at attempt 2. GST 1.01 s, 1.010 of its bound, JCT 2.02 s, "
+        "INVALID: CPU steal" in told
     )
     page = report_text([tmp_path / "run"], "html")
     assert '<section id="again">' in page

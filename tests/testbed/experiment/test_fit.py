@@ -109,7 +109,7 @@ def test_no_part_of_an_experiment_is_fitted() -> None:
             SLOW,
             "of 19 layers that leave by themselves have nothing left",
         ),
-        (SMALL, SLOW, "where a chunk of BML is 758 B on average, less than a packet"),
+        (SMALL, SLOW, "where a chunk of BML is 606 B on average, less than a packet"),
         (PLAYED.replace("vgg19", "lenet5").replace("fit", "fit, compute: none"), SLOW, "18 chunk classes"),
     ],
 )
