@@ -12,7 +12,7 @@ from testbed.analysis.papers.claim import Row, number, stated
 _NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
 _PAD_PX = 12
 _NAME_CHARACTERS, _LINE_PX = 46, 12
-"""What a line of a name has at most; a long name takes two lines of its row."""
+"""The most characters of a line of a name, and its height; a long name takes two lines of its row."""
 _CHARACTER_PX = 7
 """Width of a character of a tick, at most."""
 INK, PAPER, OURS = "currentColor", "#c77d18", "#2b6cb0"

@@ -207,10 +207,9 @@ def _maker(job: Job, model: ModelParallel[Any] | None) -> Callable[[int, Iterabl
         buckets = _buckets(job)
         return (lambda _, iterations: collectives(iterations, buckets)) if buckets else None
     scale, floats, steps = job.work.scale, model.groups(job.plan), model.steps(job.plan)
-    steps = replace(steps, message_bytes=np.rint(scale * steps.message_bytes))
+    named, steps = _groups(floats), replace(steps, message_bytes=np.rint(scale * steps.message_bytes))
 
     def make(rank: int, iterations: Iterable[Iteration]) -> list[Node]:
-        named = _groups(floats)
         sums = {name: round(FLOAT_BYTES * scale * floats[ranks]) for name, ranks in named.items() if rank in ranks}
         return passes(rank, iterations, steps, sums)
 

@@ -176,8 +176,8 @@ class LinkSettings:
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
         rates_bps = self._calm_rates_bps(topology)
-        light_bytes = sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0]
-        slow_bytes = max(slow_packet_bytes(min(rates_bps, default=0.0)), light_bytes, self.full_packet_bytes or 0)
+        slowest_bps, full_bytes = min(rates_bps, default=0.0), self.full_packet_bytes or 0
+        slow_bytes = max(slow_packet_bytes(slowest_bps), _light_packet_bytes(rates_bps), full_bytes)
         return self.small_queue_bytes or round(allowed_packet_bytes(self.packet_bytes_by_rates(topology), slow_bytes))
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
@@ -186,7 +186,7 @@ class LinkSettings:
         rates_bps = self._calm_rates_bps(topology)
         if not rates_bps or self.small_queue_bytes:
             return 0.0
-        return min(min(rates_bps) / 8 * LARGE_PACKET_S, sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0])
+        return min(min(rates_bps) / 8 * LARGE_PACKET_S, _light_packet_bytes(rates_bps))
 
     def first_segments(self, topology: Topology) -> int:
         """Number of segments with which connections begin; 0 for as many as the kernel chooses."""
@@ -208,8 +208,13 @@ class LinkSettings:
         return self.drops or self.loss > 0 or self.reorder > 0 or self.mark_at_bytes is not None
 
 
+def _light_packet_bytes(rates_bps: Sequence[float]) -> float:
+    """Compute the size of large packets with which two cores carry links of these rates (:data:`LIGHT_BPS`)."""
+    return sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0]
+
+
 def slow_packet_bytes(slowest_bps: float) -> float:
-    """What the slowest link carries in :data:`SLOW_PACKET_S`, at least :data:`SLOW_PACKET_BYTES`."""
+    """Compute the bytes that the slowest link carries in :data:`SLOW_PACKET_S`, at least :data:`SLOW_PACKET_BYTES`."""
     return max(SLOW_PACKET_BYTES, slowest_bps / 8 * SLOW_PACKET_S)
 
 

@@ -90,27 +90,32 @@ def passes(rank: int, iterations: Iterable[Iteration], steps: Steps, sums: Mappi
     found = _Nodes()
     own = np.flatnonzero(steps.rank == rank).tolist()
     shares = steps.share[own] if steps.share[own].any() else np.ones(len(own))
-    messages = list(zip(steps.ends.tolist(), steps.giver.tolist(), steps.taker.tolist(), strict=True))
+    ends, takers = steps.ends.tolist(), steps.taker.tolist()
     sizes = steps.message_bytes.astype(np.int64).tolist()
+    given: dict[int, list[int]] = defaultdict(list)  # by step, messages
+    received = []
+    for number, giver in enumerate(steps.giver.tolist()):
+        src, dst = ends[number]
+        if src == rank:
+            given[giver].append(number)
+        elif dst == rank:
+            received.append(number)
     before: list[int] = []
     for iteration, one in enumerate(iterations):
         name = f"iteration {iteration}"
         needed: dict[int, list[int]] = defaultdict(list)  # by step, nodes
-        given: dict[int, list[int]] = defaultdict(list)  # by step, messages
-        for number, ((src, dst), giver, taker) in enumerate(messages):
-            if src == rank:
-                given[giver].append(number)
-            elif dst == rank:
-                about = {"bytes": sizes[number], "peer": src, "tag": number}
-                needed[taker].append(found.add(f"{name}, from rank {src}", Kind.COMM_RECV, before, **about))
+        for number in received:
+            src, _ = ends[number]
+            about = {"bytes": sizes[number], "peer": src, "tag": number}
+            needed[takers[number]].append(found.add(f"{name}, from rank {src}", Kind.COMM_RECV, before, **about))
         computed = []
         for at, share in zip(own, shares / shares.sum(), strict=True):
             took_us, way = round(one.computes_us * share), PHASES[steps.phase[at]]
             computed.append(found.add(f"{name}, {way}", Kind.COMP, [*before, *needed[at]], duration_us=took_us))
             for number in given[at]:
-                (_, dst), _, taker = messages[number]
+                _, dst = ends[number]
                 if dst == rank:
-                    needed[taker].append(computed[-1])
+                    needed[takers[number]].append(computed[-1])
                 else:
                     about = {"bytes": sizes[number], "peer": dst, "tag": number}
                     found.add(f"{name}, to rank {dst}", Kind.COMM_SEND, computed[-1:], **about)

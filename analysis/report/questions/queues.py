@@ -115,7 +115,7 @@ def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
 
 
 def _tables(cell: MeasuredCell) -> Iterator[tuple[Path, str]]:
-    """Yield which trials of a cell have a table, each once although jobs share it; none is read for this."""
+    """Yield which trials of a cell have a table, which jobs of one trial share; none is read for this."""
     for trial in cell.finished:
         if trial.stored is not None and is_there(*trial.stored):
             yield trial.stored

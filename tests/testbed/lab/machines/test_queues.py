@@ -53,7 +53,7 @@ def row(link: int, start_s: float) -> Waited:
 
 
 def read(monkeypatch: pytest.MonkeyPatch, *machines: Machine) -> Any:
-    """What two machines have read, of which the first has the links 0 and 1, and the second the others."""
+    """Readings of two machines, of which the first has the links 0 and 1, and the second the others."""
     monkeypatch.setattr(queues, "ROWS_TOLD", ROWS_TOLD)
     fleet: Any = Machines(*machines)
     return queues.read(fleet, [frozenset({0, 1}), frozenset({2, 3})])

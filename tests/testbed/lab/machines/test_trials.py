@@ -54,7 +54,7 @@ def machines(request: pytest.FixtureRequest, tunnelled: Rehearsal) -> Iterator[P
 
 
 def planned(links: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What the forest says of each link."""
+    """Return each link of a plan, with the bytes that the forest says."""
     return [(one["link"], one["from"], one["to"], one["rate_bps"], one["theory_bytes"]) for one in links]
 
 
