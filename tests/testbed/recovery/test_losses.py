@@ -44,6 +44,7 @@ class Bench:
             log=lambda _: folder / "log",
             checkpoint=lambda process: folder / f"{process}.checkpoint",
             fenced=lambda _: folder / "fenced",
+            position=lambda process: folder / f"{process}.position",
         )
         self.launched: list[Launch] = []
         self.still: list[str] = []
