@@ -21,7 +21,14 @@ from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.share_lab import ShareLab
 from testbed.lab.machines.shares import Underlay, impairing, share
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
-from testbed.lab.netns.kernel_interface.rtnetlink import LinkEnd, Tunnel, create_tunnel, list_links, read_link
+from testbed.lab.netns.kernel_interface.rtnetlink import (
+    Interface,
+    LinkEnd,
+    Tunnel,
+    create_tunnel,
+    list_links,
+    read_link,
+)
 from testbed.lab.netns.network.blueprint import Blueprint, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.readings import second_reading
@@ -137,9 +144,18 @@ def test_the_machines_keep_their_own_interfaces(two: list[ShareLab], underlay: U
     """Nodes have one of the same name."""
     for lab in two:
         with lab.inside(MACHINE), RouteSocket() as netlink:
-            before = [read_link(body) for body in netlink.dump(list_links())]  # without counters, which may grow
+
+            def interfaces() -> list[Interface]:
+                return [read_link(body) for body in netlink.dump(list_links())]  # without counters, which may grow
+
+            def nic_is_up() -> bool:
+                """The kernel says so up to a second after both ends of a new link were brought up."""
+                return any(nic.name == "eth0" and nic.is_up for nic in interfaces())
+
+            until(nic_is_up)
+            before = interfaces()
             bring_up([lab], renumbered(underlay))
-            assert [read_link(body) for body in netlink.dump(list_links())] == before
+            assert interfaces() == before
 
 
 def test_a_number_that_is_taken_is_refused_and_free_again_after_the_lab(
