@@ -107,7 +107,7 @@ def export(
         told |= {"ranks": len(plan.workers), "sends": text.count(b'type="s"')}
         return told | {"files": [_one_file(out / f"{trial.id}.xml", lambda file: file.write(text))]}
     cut_up = (lambda forest: cut(forest, gradient.floats, gradient.buckets, trial.job.chunk_bytes)) if chunks else None
-    names, ranks = transfers(plan, gradient.floats, cut_up)
+    names, ranks = transfers(plan, gradient.floats, trial.network.topology, cut_up)
     sends = sum(node.kind == Kind.COMM_SEND for nodes in ranks.values() for node in nodes)
     told |= {"ranks": len(ranks), "sends": sends}
     if form == "goal":

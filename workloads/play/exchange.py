@@ -11,11 +11,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
+from testbed.topologies.model import Topology
+from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.player import Planned
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.flows import neighbours
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.messages import Message, Play
+from testbed.workloads.sync.messages import Message, Play, messages
 
 
 class Moved(NamedTuple):
@@ -38,13 +43,21 @@ class Exchange:
     Args:
         came: called with a node when its first message has come.
         ended: called with a node when it has all that it is to have, and all that it sends has left.
+        sent: called with each message that joins those of its connection.
     """
 
-    def __init__(self, moved: Moved, wires: Wires, came: Callable[[int], None], ended: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        moved: Moved,
+        wires: Wires,
+        came: Callable[[int], None],
+        ended: Callable[[int], None],
+        sent: Callable[[Message], None] = lambda _: None,
+    ) -> None:
         self._forest, self._is_eager, self._wires = moved.forest, moved.is_eager, wires
         self._early_bytes = moved.early_bytes
         self._early: set[tuple[int, int]] = set()
-        self._came, self._ended = came, ended
+        self._came, self._ended, self._sent = came, ended, sent
         self._play = Play(moved.forest, moved.chunks)
         self._missing = self._play.incoming()
         self._unsent: Counter[int] = Counter()
@@ -99,6 +112,7 @@ class Exchange:
         self._look(node)
 
     def _leave(self, message: Message) -> None:
+        self._sent(message)
         left, came = partial(self._left, message.src), partial(self._arrived, message)
         self._wires.send(message.src, message.dst, message.bytes, left, came)
 
@@ -110,3 +124,22 @@ class Exchange:
         if node in self._begun and not self._missing[node] and not self._unsent[node]:
             self._missing[node] = -1  # once
             self._ended(node)
+
+
+def in_order(forest: Forest, chunks: ChunkTable, topology: Topology) -> list[Message]:
+    """List the messages of a synchronisation in the order in which they leave on a network. Between two nodes that have
+    several connections there is no such order: then it is that of the simplest network (:func:`.messages.messages`)."""
+    if topology.is_parallel:
+        return list(messages(forest, chunks))
+    rates_bps = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    wires = Wires(topology, Fluid(rates_bps), Planned())
+    found: list[Message] = []
+    exchange = Exchange(Moved(forest, chunks, is_eager=True), wires, _nothing, _nothing, found.append)
+    for worker in forest.workers:
+        exchange.begin(worker)
+    wires.run()
+    return found
+
+
+def _nothing(node: int) -> None:
+    """Do nothing about a node."""

@@ -1,7 +1,8 @@
 """One synchronisation of a scheme as a trace: sends and receives of every node, in the order of the engine.
 
 A trace has no order of its own. So each send has a priority, the earlier the larger, and a control edge from the send
-before it on the same connection.
+before it on the same connection. A node passes on what has come, so the order depends on the network: it is that of a
+play on the network of the arm.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Callable
 from typing import cast
 
 from testbed.base.errors import SchemeError
+from testbed.topologies.model import Topology
 from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
+from testbed.workloads.play.exchange import in_order
 from testbed.workloads.sync.chunks import ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, Forest
-from testbed.workloads.sync.messages import messages
+from testbed.workloads.sync.messages import Play
 from testbed.workloads.trace.graph import Kind, Node
 
 MOST_MESSAGES = 1_000_000
@@ -23,10 +26,10 @@ MOST_MESSAGES = 1_000_000
 
 
 def transfers(
-    plan: Plan, floats: int, chunks: Callable[[Forest], ChunkTable] | None = None
+    plan: Plan, floats: int, network: Topology, chunks: Callable[[Forest], ChunkTable] | None = None
 ) -> tuple[list[str], dict[int, list[Node]]]:
-    """Return the names of the nodes that take part, by rank, workers first; and by rank, what each does. Chunks of a
-    class are one, unless ``chunks`` cuts them.
+    """Return the names of the nodes that take part, by rank, workers first; and by rank, what each does on a network.
+    Chunks of a class are one, unless ``chunks`` cuts them.
 
     Raises:
         SchemeError: what moves is not known before it runs.
@@ -48,9 +51,10 @@ def transfers(
     received: dict[int, int] = {}  # by the number of a message, the node of its receiver that adds it or has it
     tags: dict[tuple[int, str], int] = defaultdict(lambda: len(tags))
     table = chunks(plan) if chunks else whole(plan, floats)
-    for number, one in enumerate(messages(plan, table)):
-        if number == MOST_MESSAGES:
-            raise SchemeError(f"{plan.scheme} has more than {MOST_MESSAGES:,} messages", fix="take fewer hosts")
+    if (count := int(Play(plan, table).incoming().sum())) > MOST_MESSAGES:
+        problem = f"{plan.scheme} has {count:,} messages; a trace has at most {MOST_MESSAGES:,}"
+        raise SchemeError(problem, fix="take fewer hosts")
+    for number, one in enumerate(in_order(plan, table, network)):
         src, dst = ranks[one.src], ranks[one.dst]
         tag, called = tags[one.what.klass, one.what.phase], f"class {one.what.klass} {one.what.phase}"
         first = 3 * number + 1

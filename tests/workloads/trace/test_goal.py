@@ -8,6 +8,7 @@ import pytest
 
 import testbed
 from testbed.base.errors import SpecError
+from testbed.topologies.build import build
 from testbed.workloads.trace import goal
 from testbed.workloads.trace.graph import Kind, check
 from testbed.workloads.trace.transfers import transfers
@@ -50,7 +51,7 @@ def test_a_rank_is_read_with_what_its_operations_wait_for() -> None:
     ("scheme", "network"), [("ring", "star(hosts=4)"), ("ps", "star(hosts=5)"), ("bml", "bcube(n=2,k=2)")]
 )
 def test_a_scheme_that_is_written_is_read_again(scheme: str, network: str) -> None:
-    _, ranks = transfers(testbed.forest(scheme, network).model, 2**16)
+    _, ranks = transfers(testbed.forest(scheme, network).model, 2**16, build(network, rate_bps=10**9))
     file = io.BytesIO()
     goal.write(file, ranks, {"scheme": scheme})
     again = {rank: goal.read(file.getvalue(), "x.goal", rank).nodes for rank in ranks}

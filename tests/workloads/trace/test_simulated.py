@@ -25,7 +25,8 @@ from testbed.workloads.trace.simulated import Ranks
 from testbed.workloads.trace.transfers import transfers
 
 FLOATS = 3 * 2**15
-"""So many that all chunks of a scheme have the same size: then their order does not depend on times."""
+"""So many that all chunks of a scheme have the same size."""
+UNEVEN_FLOATS = 100_003
 BPS = 8_000_000
 
 
@@ -60,6 +61,7 @@ def trips(ranks: dict[int, list[Node]]) -> dict[int, list[Node]]:
 EVERYWHERE = (
     "ring",
     "ps",
+    "hierarchical_ps",
     "double_binary_tree",
     "halving_doubling",
     "two_level",
@@ -74,14 +76,15 @@ SCHEMES = {
 }
 
 
+@pytest.mark.parametrize("floats", [FLOATS, UNEVEN_FLOATS])
 @pytest.mark.parametrize(
     ("network", "scheme"), [(network, scheme) for network, schemes in SCHEMES.items() for scheme in schemes]
 )
-def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: str) -> None:
+def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: str, floats: int) -> None:
     pytest.importorskip("google.protobuf")
     forest = testbed.forest(scheme, network).model
     topology = build(network, rate_bps=BPS)
-    *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, FLOATS))).told()
-    names, ranks = transfers(forest, FLOATS)
+    *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, floats))).told()
+    names, ranks = transfers(forest, floats, topology)
     played = play(Trace(check(trips(ranks), {}), {}), network, names)
     assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)
