@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
 _theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then
 _rows: WeakKeyDictionary[Any, Row] = WeakKeyDictionary()
-_callbacks: WeakSet[Callable[[Any], None]] = WeakSet()
+_callbacks: set[ref[Callable[[Any], None]]] = set()
 """Functions that threads of C++ have still to call, or to let go."""
 _here = threading.local()
 LEAVE_S = 2.0
@@ -41,7 +41,7 @@ def is_chained() -> bool:
 
 def call_back(future: Any, over: Callable[[Any], None]) -> None:
     """Have a function called once a future is done."""
-    _callbacks.add(over)
+    _callbacks.add(ref(over, _callbacks.discard))
     future.add_done_callback(over)
 
 

@@ -30,8 +30,8 @@ from testbed.workloads.kinds.script.backend import futures
 from testbed.workloads.kinds.script.backend.caught import caught
 from testbed.workloads.kinds.script.backend.named import Place, forked
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
-from testbed.workloads.kinds.script.backend.tensors import OPS, is_summed, op_of
-from testbed.workloads.kinds.script.backend.untraced import skip
+from testbed.workloads.kinds.script.backend.tensors import OPS, is_summed, name_of, op_of
+from testbed.workloads.kinds.script.backend.untraced import skip, untraced
 
 CAUSE_S = 0.5
 """How long (s) Gloo's error about a lost connection waits for the engine to know whose connection it was."""
@@ -92,6 +92,8 @@ class _Here(threading.local):
     """The method of a group that Python calls now."""
     sums: bool | None = None
     """Whether that, or a functional collective, adds up."""
+    is_functional = False
+    """Whether C++ asks for a functional collective."""
     row: Row | None = None
     """The row of that method's collective."""
     waiting: tuple[Row, float] | None = None
@@ -163,9 +165,10 @@ def _kernel(name: str, op: str, sized: Sized) -> Callable[..., Any]:
     operator = getattr(torch.ops.c10d, name).default
     places = {argument.name: place for place, argument in enumerate(operator._schema.arguments)}
     at_group, at_root = places["process_group"], places.get("root_rank")
+    unbox = dist.ProcessGroup.unbox
 
     def ask(keys: Any, *arguments: Any) -> Any:
-        group = dist.ProcessGroup.unbox(arguments[at_group])
+        group = unbox(arguments[at_group])
         if (watched := _groups.get(group)) is None:
             return operator.redispatch(keys & _BELOW, *arguments)
         watched.check()
@@ -189,10 +192,11 @@ def _kernel(name: str, op: str, sized: Sized) -> Callable[..., Any]:
 def _row(watched: Watched, op: str, tensors: Sequence[torch.Tensor], size: int, root: int | None) -> Row:
     """Begin a row, once the last one of a function that waits for its collectives is over."""
     _no_longer_waiting()
-    nbytes = sum(one.numel() * one.element_size() for one in tensors)
-    dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
-    is_other = op in SUMS and not (_here.sums in (None, True) and is_summed(tensors, None))
-    more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
+    nbytes = sum([one.numel() * one.element_size() for one in tensors])
+    dtype = name_of(tensors[0].dtype) if tensors else "other"
+    more: dict[str, Any] = {} if root is None else {"root": root}
+    if op in SUMS and not (_here.sums in (None, True) and is_summed(tensors, None)):
+        more["other"] = True
     by = "scheme" if op in watched.carries else "gloo"
     return watched.rows.call(op, dtype, nbytes, size, group=watched.number, by=by, **more)
 
@@ -203,17 +207,28 @@ def _follow(watched: Watched, row: Row, given: Any) -> None:
         row.done()
         return
     work = dist.Work.unbox(given[-1] if isinstance(given, tuple) else given)
+    try:
+        future = _theirs_get_future(work)
+    except RuntimeError:  # sends and receives have none
+        return
+    futures.call_back(future, _Over(watched, row))
 
-    def over(future: torch.futures.Future[Any]) -> None:
+
+@untraced
+class _Over:
+    """Callback at the end of a collective."""
+
+    __slots__ = ("__weakref__", "_row", "_watched")
+
+    def __init__(self, watched: Watched, row: Row) -> None:
+        self._watched, self._row = watched, row
+
+    def __call__(self, future: torch.futures.Future[Any]) -> None:
         try:
             future.value()
         except RuntimeError as error:
-            watched.failed(row, error)
-        row.done()
-
-    skip(over)
-    with suppress(RuntimeError):  # sends and receives have none
-        futures.call_back(_theirs_get_future(work), over)
+            self._watched.failed(self._row, error)
+        self._row.done()
 
 
 def _asked_in_cpp(row: Row, tensors: Sequence[torch.Tensor]) -> None:
@@ -224,9 +239,10 @@ def _asked_in_cpp(row: Row, tensors: Sequence[torch.Tensor]) -> None:
         _here.waiting = row, time.monotonic()
         return
     row.unseen()
-    for one in tensors:
-        if one.layout == torch.strided:
-            _by_memory[one.untyped_storage()._cdata] = row
+    if _here.is_functional:
+        for one in tensors:
+            if one.layout == torch.strided:
+                _by_memory[one.untyped_storage()._cdata] = row
 
 
 def _no_longer_waiting() -> None:
@@ -348,19 +364,19 @@ def _wait_tensor(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
     return found  # type: ignore[no-any-return]
 
 
-def _functional(name: str) -> Callable[..., Any] | None:
-    """Make the kernel in front of a functional collective that names its operation in words; None for another one."""
+def _functional(name: str) -> Callable[..., Any]:
+    """Make the kernel in front of a functional collective, which may name its operation in words."""
     operator = getattr(torch.ops._c10d_functional, name).default
     place = next((place for place, each in enumerate(operator._schema.arguments) if each.name == "reduce_op"), None)
-    if place is None:
-        return None
 
     def ask(keys: Any, *arguments: Any) -> Any:
-        before, _here.sums = _here.sums, arguments[place].lower() in OPS.values()
+        before = _here.sums, _here.is_functional
+        _here.sums = before[0] if place is None else arguments[place].lower() in OPS.values()
+        _here.is_functional = True
         try:
             return operator.redispatch(keys & _BELOW, *arguments)
         finally:
-            _here.sums = before
+            _here.sums, _here.is_functional = before
 
     skip(ask)
     return ask
@@ -376,8 +392,7 @@ def _wrap() -> None:
     for library, kernels in (("c10d", ours), ("_c10d_functional", {**functional, "wait_tensor": _wait_tensor})):
         _kept.append(kept := torch.library.Library(library, "IMPL"))  # type: ignore[no-untyped-call]
         for name, kernel in kernels.items():
-            if kernel is not None:
-                kept.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
+            kept.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     for name, op in METHODS.items():
         if hasattr(dist.ProcessGroup, name):
             setattr(dist.ProcessGroup, name, _method(name, op))

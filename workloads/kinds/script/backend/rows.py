@@ -12,9 +12,10 @@ import os
 import resource
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,23 @@ LONGEST = 300
 class Row:
     """The row of one collective; moments are ``time.monotonic()``."""
 
+    _waited_s = 0.0
+    _is_unseen = _is_waited = False
+    has_failed = False
+    """Whether that has been told."""
+
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
-        self._fields["asked_s"] = self._fields["begun_s"] = time.monotonic()
-        self._waited_s = 0.0
-        self._is_unseen = self._is_waited = False
-        self.has_failed = False
-        """Whether that has been told."""
+        fields["asked_s"] = fields["begun_s"] = time.monotonic()
 
     @property
     def op(self) -> str:
         return str(self._fields["op"])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its array."""
+        return int(self._fields["bytes"])
 
     @property
     def group(self) -> int:
@@ -57,10 +64,6 @@ class Row:
     def sequence(self) -> int:
         """Number of this collective among those of its group."""
         return int(self._fields["seq"])
-
-    def number(self, sequence: int) -> None:
-        """Store the collective's number among those of its group."""
-        self._fields["seq"] = sequence
 
     def asked(self, at_s: float) -> None:
         """Note when the script called it."""
@@ -121,11 +124,25 @@ class Row:
 
 
 class _Asking(threading.local):
-    """The collective that a thread is asking for: since when, for how long its pace has held it, and its row."""
+    """The collective that a thread is asking for: since when, for how long its pace has held it, and its row. As a
+    context it times the thread; one within another, as of a collective that is made of others, changes nothing."""
 
+    depth = 0
     since_s: float | None = None
     paced_s = 0.0
     row: Row | None = None
+
+    def __enter__(self) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.since_s, self.paced_s = time.monotonic(), 0.0
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            if self.row is not None and self.since_s is not None:
+                self.row.held(time.monotonic() - self.since_s - self.paced_s)
+            self.since_s = self.row = None
 
 
 class Rows:
@@ -134,9 +151,12 @@ class Rows:
     def __init__(self, job: RankJob) -> None:
         self._job, self._pid = job, os.getpid()
         self._file = Path(job.samples).open("w")  # noqa: SIM115 - as long as the process
+        self._begun: deque[Row] = deque()
+        """Rows that the writer has not seen. Like numbers, they need no lock, for which a script would wait."""
         self._open: list[Row] = []
+        """The writer's."""
         self._lines: list[Mapping[str, Any]] = []
-        self._counts: Counter[tuple[int, bool]] = Counter()
+        self._numbers: dict[tuple[int, bool], count[int]] = defaultdict(count)
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
@@ -150,42 +170,26 @@ class Rows:
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
         """Begin the row of a collective that the script asks for now; ``more`` are ``group`` (0 unless given), ``by``,
         ``root`` and ``other``."""
-        here = self._asking
-        if self.asks is not None and not is_chained():
+        here, is_of_chain = self._asking, is_chained()
+        if self.asks is not None and not is_of_chain:
             before_s = time.monotonic()
             self.asks(op, nbytes)
             here.paced_s += time.monotonic() - before_s
-        row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
-        if is_chained():
+        number = next(self._numbers[more.get("group", 0), op in PAIRED])  # else senders would count other ones
+        fields = {"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", "seq": number}
+        row = Row({**fields, **more})
+        if is_of_chain:
             row.chain()
         elif here.since_s is not None and here.row is None:  # of several that it is made of, the first
             here.row = row
             row.asked(here.since_s + here.paced_s)
-        with self._lock:
-            counted = row.group, op in PAIRED  # else ranks that send would count otherwise than those that do not
-            row.number(self._counts[counted])
-            self._counts[counted] += 1
-            total = self._totals[op]
-            total[0] += 1
-            total[1] += nbytes
-            self._open.append(row)
+        self._begun.append(row)
         return row
 
-    @contextmanager
-    def asking(self) -> Iterator[None]:
+    def asking(self) -> AbstractContextManager[None]:
         """Time a thread while it asks for a collective. Work before the collective has a row, such as a copy of its
         array, counts; waiting for a pace does not."""
-        here = self._asking
-        if here.since_s is not None:
-            yield
-            return
-        here.since_s, here.paced_s, here.row = time.monotonic(), 0.0, None
-        try:
-            yield
-        finally:
-            if here.row is not None:
-                here.row.held(time.monotonic() - here.since_s - here.paced_s)
-            here.since_s = here.row = None
+        return self._asking
 
     def say(self, kind: str, **fields: Any) -> None:
         """Write a line of another kind."""
@@ -247,14 +251,19 @@ class Rows:
             return
         before_s = time.monotonic() - HELD_S
         with self._writing:
+            while self._begun:
+                self._open.append(row := self._begun.popleft())
+                total = self._totals[row.op]
+                total[0] += 1
+                total[1] += row.nbytes
+            ready = [
+                row
+                for row in self._open
+                if row.done_s is not None and (everything or row.is_settled or row.done_s < before_s)
+            ]
+            taken = set(map(id, ready))
+            self._open = [row for row in self._open if id(row) not in taken]
             with self._lock:
-                ready = [
-                    row
-                    for row in self._open
-                    if row.done_s is not None and (everything or row.is_settled or row.done_s < before_s)
-                ]
-                taken = set(map(id, ready))
-                self._open = [row for row in self._open if id(row) not in taken]
                 lines, self._lines = self._lines, []
             if ready or lines:
                 said = [*(row.line() for row in ready), *lines]

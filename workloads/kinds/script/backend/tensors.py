@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,9 +75,15 @@ def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
         target.data.copy_(numbers.view(target.shape))  # autograd does not see it, as what Gloo writes
 
 
+@functools.cache
+def name_of(dtype: torch.dtype) -> str:
+    """Return the name of a type, such as ``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
 def dtype_name(tensor: torch.Tensor) -> str:
     """Return the name that calls have for a tensor's type, such as ``float32``."""
-    name = str(tensor.dtype).removeprefix("torch.")
+    name = name_of(tensor.dtype)
     return name if name in KNOWN else OTHER
 
 
