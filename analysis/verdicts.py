@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, optional, required
+from testbed.analysis.record.fields import SHARE, Part, optional, required, shape_of
+from testbed.analysis.record.reading import read
 from testbed.base.check import NUMBERS as NUMBERS
-from testbed.files.writing import number
+from testbed.files.shape import NO_NULL, OBJECT, Kind, check
 
 VALID, INVALID, UNWATCHED, SIMULATED = "VALID", "INVALID", "UNWATCHED", "SIMULATED"
 VERDICTS = (VALID, INVALID, UNWATCHED, SIMULATED)
+_VERDICT = Kind(f"verdict ({', '.join(VERDICTS)})", lambda value: value in VERDICTS)
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
 """Names of the numbers as people call them."""
 FAILED = "FAILED"
@@ -37,7 +39,8 @@ class Number(Part):
     """The verdict of one number of a trial. Names of checks are empty in records of earlier versions."""
 
     verdict: str = required(
-        "`VALID`, `INVALID`, `UNWATCHED`: nothing failed, but nobody watched the processes, or `SIMULATED`: a model's"
+        "`VALID`, `INVALID`, `UNWATCHED`: nothing failed, but nobody watched the processes, or `SIMULATED`: a model's",
+        bound=_VERDICT,
     )
     error: float | None = optional("by how much the number can be off at most; null if not known", SHARE)
     bound_s: float | None = optional("the lower bound that this is from")
@@ -63,12 +66,12 @@ def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
     if not fidelity:
         return {}
     if "numbers" not in fidelity:
-        whole = Number(_verdict("verdict", fidelity["verdict"]))
-        return dict.fromkeys(NUMBERS, whole)
-    found = fidelity["numbers"]
-    if not isinstance(found, Mapping):
-        raise ValueError(f"numbers is {found!r:.40}, no object")
-    return {name: _number(name, found[name]) for name in NUMBERS if name in found}
+        check(fidelity["verdict"], _VERDICT, "verdict")
+        return dict.fromkeys(NUMBERS, Number(fidelity["verdict"]))
+    check(fidelity["numbers"], OBJECT, "numbers")
+    known = {name: fidelity["numbers"][name] for name in NUMBERS if name in fidelity["numbers"]}
+    check(known, {NO_NULL: shape_of(Number)}, "numbers")
+    return {name: read(Number, raw) for name, raw in known.items()}
 
 
 def verdict_of(numbers: Mapping[str, Number], name: str) -> Number | None:
@@ -143,40 +146,3 @@ def largest(errors: Sequence[float | None]) -> float | None:
     """The largest of several trials' errors; None where one of them is not known, or there are none."""
     known = [error for error in errors if error is not None]
     return max(known) if known and len(known) == len(errors) else None
-
-
-def _number(name: str, raw: object) -> Number:
-    if not isinstance(raw, Mapping):
-        raise ValueError(f"{name} is {raw!r:.40}, no object")
-    certified = raw.get("certified", False)
-    if not isinstance(certified, bool):
-        raise ValueError(f"certified of {name} is {certified!r:.40}, neither true nor false")
-    began = raw.get("from")
-    if not isinstance(began, str | None):
-        raise ValueError(f"from of {name} is {began!r:.40}, no text")
-    return Number(
-        verdict=_verdict(f"verdict of {name}", raw["verdict"]),
-        error=_known(f"error of {name}", raw.get("error")),
-        bound_s=_known(f"bound_s of {name}", raw.get("bound_s")),
-        certified=certified,
-        began=began,
-        spoilt_by=_names(f"spoilt_by of {name}", raw.get("spoilt_by", [])),
-        excused=_names(f"excused of {name}", raw.get("excused", [])),
-        unwatched=_names(f"unwatched of {name}", raw.get("unwatched", [])),
-    )
-
-
-def _verdict(name: str, value: object) -> str:
-    if value not in VERDICTS:
-        raise ValueError(f"{name} is {value!r:.40}, none of {', '.join(VERDICTS)}")
-    return str(value)
-
-
-def _names(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(check, str) for check in value):
-        raise ValueError(f"{name} is {value!r:.40}, no list of names")
-    return tuple(value)
-
-
-def _known(name: str, value: object) -> float | None:
-    return None if value is None else number(name, value)

@@ -12,6 +12,7 @@ put its messages into our words would take more code than this module has (see :
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
@@ -52,9 +53,9 @@ def is_number(value: object) -> TypeGuard[int | float]:
 TEXT = Kind("text", lambda value: isinstance(value, str) and len(value) <= LONGEST_TEXT)
 NAME = Kind("name", lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME)
 TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
-NUMBER = Kind("finite number", is_number)
+NUMBER = Kind("finite number", lambda value: is_number(value) and abs(value) <= sys.float_info.max)
 NUMBER_OR_NULL = Kind("finite number or null", lambda value: value is None or NUMBER.has(value))
-NOT_NEGATIVE = Kind("finite number from 0 on", lambda value: is_number(value) and value >= 0)
+NOT_NEGATIVE = Kind("finite number from 0 on", lambda value: is_number(value) and 0 <= value <= sys.float_info.max)
 COUNT = Kind("whole number from 0 on", lambda value: type(value) is int and value >= 0)
 PLAIN = Kind("text or number", lambda value: isinstance(value, str | int | float))
 OBJECT: Shape = {}

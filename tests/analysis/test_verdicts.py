@@ -81,16 +81,15 @@ def test_what_a_later_writer_adds_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"verdict": "GOOD"}, "verdict of gst is 'GOOD', none of VALID, INVALID, UNWATCHED"),
-        ({"verdict": ["VALID"]}, "verdict of gst is ['VALID'], none of VALID, INVALID, UNWATCHED"),
-        ({"error": "0.01"}, "error of gst is '0.01', no finite number"),
+        ({"verdict": "GOOD"}, "numbers.gst.verdict is 'GOOD', no verdict (VALID, INVALID, UNWATCHED, SIMULATED)"),
+        ({"verdict": ["VALID"]}, "numbers.gst.verdict is ['VALID'], no verdict (VALID, INVALID, UNWATCHED, SIMULATED)"),
+        ({"error": "0.01"}, "numbers.gst.error is '0.01', no finite number"),
         ({"bound_s": 10**400}, "no finite number"),
-        ({"certified": 1}, "certified of gst is 1, neither true nor false"),
-        ({"spoilt_by": "CPU steal"}, "spoilt_by of gst is 'CPU steal', no list of names"),
-        ({"spoilt_by": [1]}, "spoilt_by of gst is [1], no list of names"),
-        ({"excused": None}, "excused of gst is None, no list of names"),
-        ({"excused": [1]}, "excused of gst is [1], no list of names"),
-        ({"unwatched": [1]}, "unwatched of gst is [1], no list of names"),
+        ({"certified": 1}, "numbers.gst.certified is 1, no true or false"),
+        ({"spoilt_by": "CPU steal"}, "numbers.gst.spoilt_by is 'CPU steal', no list"),
+        ({"spoilt_by": [1]}, "numbers.gst.spoilt_by.0 is 1, no name"),
+        ({"excused": [1]}, "numbers.gst.excused.0 is 1, no name"),
+        ({"unwatched": [1]}, "numbers.gst.unwatched.0 is 1, no name"),
     ],
 )
 def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str, Any], told: str) -> None:
@@ -103,7 +102,7 @@ def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str,
     assert caught.value.fix == f"rm -f {run_dir}/trials/ps-b16.json; testbed run --resume {run_dir}"
 
 
-@pytest.mark.parametrize("numbers", [[], {"gst": 1}, None])
+@pytest.mark.parametrize("numbers", [[], {"gst": 1}, {"gst": None}, None])
 def test_numbers_that_are_no_objects_are_damage(numbers: object) -> None:
     with pytest.raises(ValueError, match="no object"):
         numbers_of({"verdict": "VALID", "numbers": numbers})
