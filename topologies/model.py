@@ -146,6 +146,11 @@ class Topology:
         """The traffic by which its NICs are measured."""
         return bursts_of(self)
 
+    @property
+    def rates_bps(self) -> list[float]:
+        """The rate of each directed link."""
+        return [float(self.links[directed // 2].rate_bps) for directed in range(2 * len(self.links))]
+
     def head(self, directed: int) -> int:
         """Return the node that a directed link leads to."""
         link = self.links[directed // 2]

@@ -80,7 +80,7 @@ class NetworkMonitor:
 
 def nominal(topology: Topology) -> dict[int, float]:
     """Rate of each directed link (bit/s) as the topology has it."""
-    return {link: float(topology.links[link // 2].rate_bps) for link in range(2 * len(topology.links))}
+    return dict(enumerate(topology.rates_bps))
 
 
 def shaped(topology: Topology, records: Sequence[Record]) -> dict[int, float]:

@@ -107,7 +107,7 @@ class Simulator:
             if trace is None:
                 lines, carried_bytes, end_s = self._synchronised(trial, timeline, ticks)
             else:
-                network = self._engine(np.repeat([float(link.rate_bps) for link in trial.topology.links], 2))
+                network = self._engine(np.array(trial.topology.rates_bps))
                 wires = Wires(trial.topology, network, timeline, seed=trial.spec.seed, goodput=trial.network.goodput)
                 lines = simulated_ranks.play(job, trace, wires, files, DONE, ticks)
                 carried_bytes, end_s = network.carried_bytes(), network.now_s
@@ -243,7 +243,7 @@ class _Timeline:
         self._now_s, self._completed = 0.0, 0
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
         self._records: list[Record] = []
-        self._rate_bps = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+        self._rate_bps = np.array(topology.rates_bps)
         self._blocked = np.zeros(len(self._rate_bps), bool)
 
     @property

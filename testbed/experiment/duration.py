@@ -96,7 +96,7 @@ def _slower(job: Job, changes: Sequence[Change]) -> float:
     """Compute how many times longer the busiest link needs for a synchronisation, on average over the changes."""
     if not changes or not job.cost.link_bytes.any():
         return 1.0
-    rates = np.repeat([float(link.rate_bps) for link in job.network.topology.links], 2)
+    rates = np.array(job.network.topology.rates_bps)
     bits = 8 * job.cost.link_bytes
     undisturbed_s, times_s = float((bits / rates).max()), []
     for change in changes:

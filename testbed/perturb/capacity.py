@@ -113,7 +113,7 @@ def capacity(topology: Topology, events: Sequence[Mapping[str, Any]]) -> Capacit
             rates[int(link)].append(_Change(event["begun_s"], done_s, rate_bps))
         for link, blocked in links["blocked"].items():
             opened[int(link)].append(_Change(event["begun_s"], done_s, float(not blocked)))
-    built_bps = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    built_bps = np.array(topology.rates_bps)
     changed = {}
     for link in sorted({*rates, *opened}):
         found = [_steps(built_bps[link], rates.get(link, ())), _steps(1.0, opened.get(link, ()))]

@@ -131,8 +131,7 @@ def in_order(forest: Forest, chunks: ChunkTable, topology: Topology) -> list[Mes
     several connections there is no such order: then it is that of the simplest network (:func:`.messages.messages`)."""
     if topology.is_parallel:
         return list(messages(forest, chunks))
-    rates_bps = np.repeat([float(link.rate_bps) for link in topology.links], 2)
-    wires = Wires(topology, Fluid(rates_bps), Planned())
+    wires = Wires(topology, Fluid(np.array(topology.rates_bps)), Planned())
     found: list[Message] = []
     exchange = Exchange(Moved(forest, chunks, is_eager=True), wires, _nothing, _nothing, found.append)
     for worker in forest.workers:

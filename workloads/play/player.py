@@ -135,7 +135,7 @@ class Player:
         """Numbers of workers in the latest play, where there are steps: float64[iterations, workers, 4]
         (:data:`NOTES`). Those of an iteration count once all workers have its sums."""
         self._timeline = timeline or Planned()
-        self._network = engine(np.repeat([float(link.rate_bps) for link in topology.links], 2))
+        self._network = engine(np.array(topology.rates_bps))
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
         ways, hops, links = array("i", [0]), array("i", [0]), array("i")
         for src, dst in work.pairs.tolist():

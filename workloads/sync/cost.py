@@ -152,7 +152,7 @@ def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
         wire_bytes=float(traffic.count_bytes.sum()),
         cross_rack_bytes=_cross_rack_bytes(topology, traffic),
         link_bytes=_link_bytes(traffic, topology),
-        link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
+        link_rate_bps=np.array(topology.rates_bps),
     )
 
 

@@ -41,8 +41,8 @@ def play(trace: Trace, network: str, names: Sequence[str] = (), delay_s: float =
         call = Call(What.SEND, "float32", asked.nbytes // 4)
         return [Moved(*direct_pieces(list(number), ends, call, 1 << 40), is_eager=call.nbytes <= 65_536)], "direct"
 
-    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
-    played = Ranks(trace, nodes, moves, Wires(topology, Fluid(rates), Planned()), lambda _: None)
+    wires = Wires(topology, Fluid(np.array(topology.rates_bps)), Planned())
+    played = Ranks(trace, nodes, moves, wires, lambda _: None)
     played.play()
     return played
 

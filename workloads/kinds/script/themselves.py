@@ -35,5 +35,5 @@ def command(topology: Topology) -> Forest:
 
 def free(topology: Topology) -> Cost:
     """Make a cost of zero, because nothing is known of what the command sends."""
-    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    rates = np.array(topology.rates_bps)
     return Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)
