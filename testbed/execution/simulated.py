@@ -413,7 +413,7 @@ class _Play:
         carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):
             each_s = float((by_worker[cycle[-1]] - by_worker[cycle[0] - 1]).mean())
-            later_s: NDArray[np.float64] = each_s * np.arange(1 + more // len(cycle))
+            later_s = np.array([each_s * times for times in range(1 + more // len(cycle))])
             self.player.rest(float(later_s[-1]))
             share = more / len(by_worker)  # every iteration has the same messages, each on the same way
             self._repeated_bytes += share * carried
