@@ -1,6 +1,7 @@
 """The lab simulator: its engine beside SimGrid, and its times beside those of emulation.
 
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
+    python benchmarks/simulator.py --runs          # whole runs: many iterations beside few, and memory
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
@@ -10,6 +11,9 @@ Engines: one synchronisation of 100 MB at 10 Gbit/s, the gradient in one piece a
 the same player. Of ours its processor time counts, of SimGrid that of its process alone. That one is driven
 from Python; ``in C++`` is what SimGrid 3.32 took for the same without Python. SimGrid plays what takes it less than a
 minute, with ``--all`` all.
+
+Whole runs: processor time of `testbed run` with 3 and with 100 iterations on 432 servers, start included, and the most
+memory that it had with 1,024.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
@@ -21,6 +25,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -100,6 +105,24 @@ arms:
 {arms}
 """
 ALIKE, SETTLED = 1.01, 3
+FEW, MANY, MOST_RATIO, MOST_MB = 3, 100, 3.0, 300
+RUN = """
+name: simulator-runs
+lab: simulator
+links: {{rate: 100 Gbit/s}}
+workload:
+  {{kind: profile, model: candle_dedicated, batch: 256, iterations: {iterations}, scale: {scale}, compute: {compute}}}
+arms: [{{topology: "{network}", {scheme}}}]
+"""
+PACED = "{mode: paced, pace: {256: 1.03 s}}"
+DATA = "scheme: ring, strategy: data"
+ALIKE_RUNS = (
+    ("star(hosts=432)", "scheme: ring", PACED),
+    ("star(hosts=432)", "scheme: ring", "none"),
+    ("star(hosts=432)", DATA, PACED),
+    ("fat_tree(k=12)", DATA, PACED),
+)
+"""Network, scheme and computing of runs whose iterations are alike."""
 
 
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
@@ -152,6 +175,37 @@ def engines(rows: Sequence[Row], *, judge_all: bool) -> bool:
 def _numbers(played: Mapping[str, float]) -> list[str]:
     seconds = f"{played['simulated_s']:.6f} s", f"{played['play_s']:.3f} s", f"{played['all_s']:.1f} s"
     return [*seconds, f"{played['mib']:.0f} MiB"]
+
+
+def runs() -> bool:
+    """Print processor time and memory of whole runs; return whether they are as asked."""
+    cells, reached = [], True
+    for network, scheme, compute in ALIKE_RUNS:
+        (few_s, _), (many_s, mb) = (_run(network, scheme, compute, 5000, count) for count in (FEW, MANY))
+        reached &= many_s <= MOST_RATIO * few_s
+        times = f"{few_s:.1f} s", f"{many_s:.1f} s", f"{many_s / few_s:.2f} x (asked {MOST_RATIO:g})"
+        cells.append([network, scheme, compute, *times, f"{mb:.0f} MB"])
+    seconds, mb = _run("star(hosts=1024)", "scheme: ring", PACED, 270, FEW)
+    reached &= mb <= MOST_MB
+    times = f"{seconds:.1f} s", "-", "-"
+    cells.append(["star(hosts=1024)", "scheme: ring", PACED, *times, f"{mb:.0f} MB (asked {MOST_MB})"])
+    head = ("network", "scheme", "computing", f"{FEW} iterations", f"{MANY} iterations", "ratio", "memory")
+    print(columns(head, cells, left=3))
+    return reached
+
+
+def _run(network: str, scheme: str, compute: str, scale: int, iterations: int) -> tuple[float, float]:
+    """Run a spec in a process of its own; return its processor time (s) and the most memory that it had (MB)."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "spec.yaml"
+        spec.write_text(RUN.format(network=network, scheme=scheme, compute=compute, scale=scale, iterations=iterations))
+        command = ["-m", "testbed", "run", str(spec), "--out", str(Path(folder) / "run"), "--quiet", "0"]
+        with subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"testbed run ended with exit status {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
 def emulate(run: Path, only: str | None) -> None:
@@ -240,6 +294,7 @@ def _gst_s(run: Path, name: str) -> NDArray[np.float64]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--runs", action="store_true")
     parser.add_argument("--emulate", type=Path, metavar="RUN")
     parser.add_argument("--scheme", help="with --emulate: this one alone")
     parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
@@ -248,6 +303,8 @@ def main() -> int:
     if asked.play:
         print(json.dumps(play(*asked.play)))
         return 0
+    if asked.runs:
+        return 0 if runs() else 1
     if asked.emulate:
         emulate(asked.emulate, asked.scheme)
         return 0

@@ -67,6 +67,11 @@ class Model:
         return {operator.name: place for place, operator in enumerate(self.operators)}
 
     @cached_property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of one sample's forward pass."""
+        return sum(operator.multiply_adds for operator in self.operators)
+
+    @cached_property
     def inputs(self) -> tuple[tuple[int, ...], ...]:
         """Places of each operator's inputs."""
         return tuple(tuple(self.index[name] for name in operator.inputs) for operator in self.operators)

@@ -45,6 +45,8 @@ FUNCTIONS = (
     ("player_step", ctypes.c_int, [POINTER, REAL]),
     ("player_told", INTEGERS, [POINTER]),
     ("player_told_count", WHOLE, [POINTER]),
+    ("player_end_after", None, [POINTER, WHOLE]),
+    ("player_given", ctypes.POINTER(REAL), [POINTER]),
     ("player_carried", ctypes.POINTER(REAL), [POINTER]),
     ("player_waiting", REAL, [POINTER, INTEGERS]),
     ("player_free", None, [POINTER]),

@@ -662,6 +662,15 @@ int player_step(struct player *p, double changes_s) {
     return GOES_ON;
 }
 
+/* Let no worker begin an iteration from this number on. */
+void player_end_after(struct player *p, int64_t iterations) {
+    if (iterations < p->iterations)
+        p->iterations = iterations;
+}
+
+/* By way, the bits that it has got to send until now. Between two iterations the caller may change them. */
+double *player_given(struct player *p) { return p->given; }
+
 const int32_t *player_told(const struct player *p) { return p->told; }
 int64_t player_told_count(const struct player *p) { return p->told_count; }
 

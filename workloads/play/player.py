@@ -171,9 +171,27 @@ class Player:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether two nodes have several connections. Which one carries what then depends on what each carried
-        before."""
+        """Whether two nodes have several connections. Which one carries what then depends on :attr:`turns`."""
         return len(self._pair_of) > len(self._work.pairs)
+
+    @property
+    def turns(self) -> NDArray[np.float64]:
+        """How many bits each connection has got to send more than that connection of its two nodes that has got the
+        fewest: float64[ways], or none if no two nodes have several. Between two plays they may be set."""
+        if not self.is_parallel:
+            return np.zeros(0)
+        given = np.ctypeslib.as_array(self._library.player_given(self._player), (len(self._pair_of),))
+        turns: NDArray[np.float64] = given - np.minimum.reduceat(given, self._way_from[:-1])[self._pair_of]
+        return turns
+
+    @turns.setter
+    def turns(self, turns: NDArray[np.float64]) -> None:
+        if self.is_parallel:
+            np.ctypeslib.as_array(self._library.player_given(self._player), (len(self._pair_of),))[:] = turns
+
+    def end_after(self, iterations: int) -> None:
+        """Let the play that :meth:`told` tells of end after so many iterations: more than any worker has ended."""
+        self._library.player_end_after(self._player, iterations)
 
     @property
     def now_s(self) -> float:

@@ -142,6 +142,66 @@ def test_workers_that_compute_nothing_do_not_wait_for_each_other(tmp_path: Path,
     assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
 
 
+HYBRID = (
+    "workload={kind: profile, model: dlrm_tiny, batch: 16, iterations: 4, scale: 4, "
+    "compute: {mode: paced, pace: {16: 50 ms}}}",
+    "arms=[{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 3], e2: [0, 2], rest: all}}]",
+    "links.rate=100 Mbit/s",
+)
+OVERLAPPING = [
+    ["arms=[{topology: star(hosts=64), scheme: ring}]"],  # unequal chunks: the same comes every fifth time
+    ["arms=[{topology: star(hosts=6), scheme: ps}]"],
+    HYBRID,
+]
+
+
+@pytest.mark.parametrize("changes", OVERLAPPING, ids=["ring", "ps", "hybrid"])
+def test_iterations_that_begin_before_the_last_one_ends_go_on_as_those_that_were_played(
+    changes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    class Counted(Player):
+        def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
+            for each in super().told(*arguments):
+                ended.append(each)
+                yield each
+
+    monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    asked = *changes, "workload.compute=none", "workload.iterations=41"
+    _, some = played(tmp_path, *asked)
+    count = len(ended)
+    monkeypatch.setattr("testbed.execution.simulated._Play._cycle", lambda *_: range(0))
+    _, every = played(tmp_path, *asked)
+    samples, expected = samples_of(some), samples_of(every)
+    assert 0 < 2 * count < len(samples) == len(expected)
+    for name in ("start_s", "ready_s", "sum_s", "end_s"):
+        np.testing.assert_allclose(samples[name], expected[name], rtol=1e-6, atol=1e-9)
+    for link, other in zip(some.record["links"], every.record["links"], strict=True):
+        assert link["bytes"] == pytest.approx(other["bytes"], abs=2)
+
+
+def test_iterations_over_parallel_circuits_are_played_once_if_their_turns_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    class Counted(Player):
+        def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
+            begun.append(arguments)
+            return super().told(*arguments)
+
+    monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    arm = "arms=[{topology: 'patch_panel(servers=4,degree=4,rings=[1,1])', scheme: ring}]"
+    _, once = played(tmp_path, arm, "workload.iterations=40")
+    assert len(begun) < 10
+    monkeypatch.setattr("testbed.execution.simulated._Play._is_repeated", lambda *_: False)
+    _, each = played(tmp_path, arm, "workload.iterations=40")
+    assert samples_of(once)["sum_s"].tolist() == pytest.approx(samples_of(each)["sum_s"].tolist(), rel=1e-6)
+    for link, other in zip(once.record["links"], each.record["links"], strict=True):
+        assert link["bytes"] == pytest.approx(other["bytes"], rel=1e-3)
+
+
 def test_the_same_trial_has_the_same_samples_to_the_last_bit(tmp_path: Path) -> None:
     tables = []
     for _ in range(2):
@@ -258,14 +318,6 @@ def test_a_number_has_the_worst_error_that_is_known_of_its_scheme(
     _, outcome = played(tmp_path, "arms=[{topology: star(hosts=4), scheme: ps}]")
     assert outcome.record["fidelity"]["numbers"]["gst"]["error"] is None
     assert "SIMULATED (error unknown)" in sentence(outcome.record)
-
-
-HYBRID = (
-    "workload={kind: profile, model: dlrm_tiny, batch: 16, iterations: 4, scale: 4, "
-    "compute: {mode: paced, pace: {16: 50 ms}}}",
-    "arms=[{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 3], e2: [0, 2], rest: all}}]",
-    "links.rate=100 Mbit/s",
-)
 
 
 def test_gloo_takes_the_time_of_the_ring_that_it_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.hybrid.program.cut import Message, messages, steps
+from testbed.workloads.kinds.hybrid.program.cut import Ends, Message, Step, messages, steps
 from testbed.workloads.kinds.hybrid.program.layout import Layout, layout
 from testbed.workloads.kinds.hybrid.program.pace import step_s
 from testbed.workloads.parallel.network import Network
@@ -75,12 +75,15 @@ class Plan:
         return int(self.forest.share.sum())
 
     @cached_property
+    def steps(self) -> tuple[tuple[Step, ...], ...]:
+        """Steps of each server."""
+        ends = Ends(self.messages)
+        return tuple(steps(self.model, self.strategy, server, ends) for server in range(len(self.workers)))
+
+    @cached_property
     def paces(self) -> tuple[float, ...]:
         """Share of a whole iteration's pace for which each server computes."""
-        return tuple(
-            sum(step_s(self.model, step, 1.0) for step in steps(self.model, self.strategy, server, self.messages))
-            for server in range(len(self.workers))
-        )
+        return tuple(sum(step_s(self.model, step, 1.0) for step in own) for own in self.steps)
 
     @property
     def flows(self) -> Flows:

@@ -17,7 +17,7 @@ from testbed.workloads.job import Compute
 from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Phase, Step, steps
+from testbed.workloads.kinds.hybrid.program.cut import Ends, Phase, Step, steps
 from testbed.workloads.kinds.hybrid.program.pace import Clock
 
 
@@ -71,7 +71,7 @@ class Player:
     ) -> None:
         """Set up; ``timeout_s`` is for how long nothing may move."""
         self._engine, self._work, self._timeout_s = engine, work, timeout_s
-        self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
+        self._agenda = Agenda(steps(plan.model, plan.strategy, server, Ends(plan.messages)))
         self._clock = Clock(plan.model, compute)
         self._compute_s = self._late_s = self._due_s = 0.0
         self._is_paced = compute.mode == "paced"

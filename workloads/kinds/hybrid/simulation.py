@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.workloads.kinds.forest.simulation import count
 from testbed.workloads.kinds.hybrid.plan import Plan
-from testbed.workloads.kinds.hybrid.program.cut import Step, steps
 from testbed.workloads.kinds.hybrid.program.pace import step_s
 from testbed.workloads.kinds.parts import Simulation
 from testbed.workloads.play.steps import BACKWARD, FORWARD, Steps
@@ -45,7 +44,7 @@ class HybridSimulation(Simulation[Plan]):
 
 def passes(plan: Plan) -> Steps:
     """Make the tables of the steps of all servers."""
-    every = list(_ordered(plan))
+    every = [(rank, step) for rank, own in enumerate(plan.steps) for step in own]
     taker = {message.number: at for at, (_, step) in enumerate(every) for message in step.needs}
     given = [(at, message) for at, (_, step) in enumerate(every) for message in step.gives]
     backward = {(rank, step.place): at for at, (rank, step) in enumerate(every) if step.phase == "backward"}
@@ -59,9 +58,3 @@ def passes(plan: Plan) -> Steps:
         taker=np.array([taker[message.number] for _, message in given], np.int32),
         message_bytes=np.array([message.bytes for _, message in given], float),
     )
-
-
-def _ordered(plan: Plan) -> Iterator[tuple[int, Step]]:
-    for rank in range(len(plan.workers)):
-        for step in steps(plan.model, plan.strategy, rank, plan.messages):
-            yield rank, step

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.program.agenda import Agenda
 from testbed.workloads.kinds.hybrid.program.cut import Message as Tensor
-from testbed.workloads.kinds.hybrid.program.cut import Step, steps
+from testbed.workloads.kinds.hybrid.program.cut import Step
 from testbed.workloads.kinds.parts import Table
 from testbed.workloads.sync.chunks import ChunkTable, cut
 from testbed.workloads.sync.messages import Message, Play, What
@@ -37,9 +37,8 @@ class _Play(Play):
         super().__init__(plan.forest, chunks)
         self._plan, self._server = plan, {node: rank for rank, node in enumerate(plan.workers)}
         self._base = self._number(len(self._chunks.klass), 0, "up")
-        every = [steps(plan.model, plan.strategy, rank, plan.messages) for rank in range(len(plan.workers))]
-        self._agendas = {node: Agenda(every[rank]) for node, rank in self._server.items()}
-        self._needed = {number: needed for own in every for number, needed in _needed(own).items()}
+        self._agendas = {node: Agenda(plan.steps[rank]) for node, rank in self._server.items()}
+        self._needed = {number: needed for own in plan.steps for number, needed in _needed(own).items()}
         self._owed: dict[int, tuple[int, ...]] = dict.fromkeys(plan.workers, ())
         for one in plan.messages:
             if not one.is_local:

@@ -7,7 +7,8 @@ gradients back. Both ends make the same list of messages, so a message's number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -90,24 +91,41 @@ def _shared(strategy: Strategy, producer: int, consumer: int) -> Iterator[tuple[
 
 
 def served(strategy: Strategy, holders: Holders, server: int) -> range:
-    """Return the servers whose samples a holder serves."""
-    whose = [one for one, holder in enumerate(holder_of(strategy.servers, holders)) if holder == server]
-    return range(whose[0], whose[-1] + 1)
+    """Return the servers whose samples a holder serves: those that
+    :func:`~testbed.workloads.parallel.strategy.holder_of` gives it."""
+    nth = holders.index(server)
+    first, end = (-(-at * strategy.servers // len(holders)) for at in (nth, nth + 1))
+    return range(first, end)
 
 
-def steps(model: Model, strategy: Strategy, server: int, every: Sequence[Message]) -> tuple[Step, ...]:
-    """List the steps of one server in an iteration, in an order that works: forward, then back. ``every`` are all
-    messages."""
-    incoming = [message for message in every if message.dst == server]
-    outgoing = [message for message in every if message.src == server]
+class Ends:
+    """Messages by the steps at their ends. It is made once for all servers, which then need not look at each other's
+    messages.
+
+    Attributes:
+        needed: by server, phase and operator, the messages that the step needs, in order.
+        given: likewise, those that it makes.
+    """
+
+    def __init__(self, every: Iterable[Message]) -> None:
+        self.needed: dict[tuple[int, Phase, int], list[Message]] = defaultdict(list)
+        self.given: dict[tuple[int, Phase, int], list[Message]] = defaultdict(list)
+        for message in every:
+            self.needed[message.dst, message.phase, _taker(message)].append(message)
+            self.given[message.src, message.phase, _maker(message)].append(message)
+
+
+def steps(model: Model, strategy: Strategy, server: int, ends: Ends) -> tuple[Step, ...]:
+    """List the steps of one server in an iteration, in an order that works: forward, then back. ``ends`` are those of
+    all messages."""
     held = [place for place, holders in enumerate(strategy.holders) if server in holders]
     return tuple(
         Step(
             phase,
             place,
             served(strategy, strategy.holders[place], server),
-            tuple(message for message in incoming if message.phase == phase and _taker(message) == place),
-            tuple(message for message in outgoing if message.phase == phase and _maker(message) == place),
+            tuple(ends.needed.get((server, phase, place), ())),
+            tuple(ends.given.get((server, phase, place), ())),
             not model.consumers[place],
         )
         for phase in PHASES

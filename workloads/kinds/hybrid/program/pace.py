@@ -15,13 +15,13 @@ from testbed.workloads.parallel.prediction import BACKWARD, FLOP_OF_AN_ITERATION
 def step_s(model: Model, step: Step, pace_s: float) -> float:
     """Compute the time (s) of a step."""
     passes = BACKWARD if step.phase == "backward" else 1
-    share = model.operators[step.place].multiply_adds / _multiply_adds(model)
+    share = model.operators[step.place].multiply_adds / model.multiply_adds
     return pace_s * share * len(step.servers) * passes / (1 + BACKWARD)
 
 
 def flop_per_s(model: Model, pace_s: float) -> float:
     """Return the speed of a :class:`testbed.workloads.parallel.prediction.Machine` on which steps take these times."""
-    return FLOP_OF_AN_ITERATION * _multiply_adds(model) * model.samples / pace_s
+    return FLOP_OF_AN_ITERATION * model.multiply_adds * model.samples / pace_s
 
 
 class Clock:
@@ -61,8 +61,3 @@ class Clock:
         else:
             self._free_s = now_s + (self._factor - 1) * (now_s - began_s) + extra_s
         return self._free_s
-
-
-def _multiply_adds(model: Model) -> int:
-    """Count the multiply-adds of one sample's forward pass."""
-    return sum(operator.multiply_adds for operator in model.operators)

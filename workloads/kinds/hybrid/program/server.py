@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.exchange import Buffers
-from testbed.workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
+from testbed.workloads.kinds.hybrid.program.cut import Ends, Message, Step, messages, served, steps
 from testbed.workloads.kinds.hybrid.program.layout import layout, saved
 from testbed.workloads.learning import training
 from testbed.workloads.parallel.models import operators_of
@@ -79,7 +79,7 @@ class Server:
         self._data = training.data_of(task, self._net)
         self._task, self._strategy, self._number = task, strategy, number
         self.messages = messages(self.model, strategy)
-        self.steps = steps(self.model, strategy, number, self.messages)
+        self.steps = steps(self.model, strategy, number, Ends(self.messages))
         self.layout = layout(self.model, strategy)
         self.weights, self.gradient, self.velocity = (np.zeros(self.layout.floats, first.dtype) for _ in range(3))
         self.loss: float | None = None

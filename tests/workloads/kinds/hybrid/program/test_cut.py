@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import messages, served, steps
+from testbed.workloads.kinds.hybrid.program.cut import PHASES, Ends, Message, Step, messages, served, steps
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.operators import Model, Operator, model
 from testbed.workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read
@@ -56,7 +57,7 @@ def test_every_message_has_one_maker_and_one_taker_for_samples_that_both_serve(
     every = messages(whole, strategy)
     made, taken = Counter[int](), Counter[int]()
     for server in range(strategy.servers):
-        for step in steps(whole, strategy, server, every):
+        for step in steps(whole, strategy, server, Ends(every)):
             for message in step.gives:
                 made[message.number] += 1
                 assert set(message.servers) <= set(step.servers)
@@ -67,6 +68,43 @@ def test_every_message_has_one_maker_and_one_taker_for_samples_that_both_serve(
                 parts = [set(one.servers) for one in step.needs if other in (one.producer, one.consumer)]
                 assert sorted(x for part in parts for x in part) == list(step.servers)
     assert made == taken == Counter(range(len(every)))
+
+
+@pytest.mark.parametrize("whole", MODELS, ids=lambda one: str(one.name))
+@settings(max_examples=20)
+@given(data=st.data())
+def test_steps_are_those_that_are_found_among_all_messages(whole: Model, data: st.DataObject) -> None:
+    strategy = data.draw(cuts(whole))
+    every = messages(whole, strategy)
+    ends = Ends(every)
+    for server in range(strategy.servers):
+        assert steps(whole, strategy, server, ends) == tuple(_searched(whole, strategy, server, every))
+
+
+def _searched(whole: Model, strategy: Strategy, server: int, every: Sequence[Message]) -> Iterator[Step]:
+    """Yield the steps of a server, each with a look at every message."""
+    for phase in PHASES:
+        is_forward = phase == "forward"
+        for place in sorted(range(len(whole.operators)), reverse=not is_forward):
+            if server in (holders := strategy.holders[place]):
+                whose = [s for s, holder in enumerate(holder_of(strategy.servers, holders)) if holder == server]
+                own = [one for one in every if one.phase == phase]
+                yield Step(
+                    phase,
+                    place,
+                    range(whose[0], whose[-1] + 1),
+                    tuple(
+                        one
+                        for one in own
+                        if one.dst == server and place == (one.consumer if is_forward else one.producer)
+                    ),
+                    tuple(
+                        one
+                        for one in own
+                        if one.src == server and place == (one.producer if is_forward else one.consumer)
+                    ),
+                    not whole.consumers[place],
+                )
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
@@ -87,7 +125,7 @@ def test_iterations_end_in_whatever_order_messages_arrive(data: st.DataObject) -
     strategy = data.draw(cuts(whole))
     draw = data.draw(st.randoms(use_true_random=False))
     every = messages(whole, strategy)
-    lists = [steps(whole, strategy, server, every) for server in range(strategy.servers)]
+    lists = [steps(whole, strategy, server, Ends(every)) for server in range(strategy.servers)]
     agendas, begun = [Agenda(one) for one in lists], [0] * strategy.servers
     done: list[list[tuple[str, int]]] = [[] for _ in lists]
     wire: list[int] = []
@@ -120,7 +158,7 @@ def test_iterations_end_in_whatever_order_messages_arrive(data: st.DataObject) -
 def test_what_is_ready_first_is_taken_first() -> None:
     strategy = read(TABLES, 2, {"e2": [0], "e3": [1], "rest": "all"})
     every = messages(TABLES, strategy)
-    agenda = Agenda(steps(TABLES, strategy, 0, every))
+    agenda = Agenda(steps(TABLES, strategy, 0, Ends(every)))
     agenda.begin(2.0)
     first = [agenda.next() for _ in range(4)]
     assert [(step[0].place, step[1]) for step in first if step] == [(0, 2.0), (1, 2.0), (2, 2.0)]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from testbed.topologies.build import build
 from testbed.workloads.job import Compute
 from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Step, messages, steps
+from testbed.workloads.kinds.hybrid.program.cut import Ends, Step, messages, steps
 from testbed.workloads.kinds.hybrid.program.pace import Clock, flop_per_s, step_s
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.network import Network
@@ -27,9 +27,9 @@ def test_paces_are_shares_of_multiply_adds_for_each_batch_served() -> None:
     whole = operators_of("dlrm_tiny")
     for given_, batches in (("data", [1.0] * 4), ({"rest": [2]}, [0, 0, 4.0, 0])):
         strategy = read(whole, 4, given_)
-        every = messages(whole, strategy)
+        ends = Ends(messages(whole, strategy))
         for server, expected in enumerate(batches):
-            own = steps(whole, strategy, server, every)
+            own = steps(whole, strategy, server, ends)
             assert sum(step_s(whole, step, 0.3) for step in own) == pytest.approx(0.3 * expected)
 
 
@@ -37,7 +37,7 @@ def test_paces_are_those_of_the_machine_that_is_predicted() -> None:
     whole = operators_of("dlrm_tiny")
     strategy = data_parallel(whole, 1)
     machine = Machine(flop_per_s(whole, 0.3))
-    for step in steps(whole, strategy, 0, messages(whole, strategy)):
+    for step in steps(whole, strategy, 0, Ends(messages(whole, strategy))):
         flop = 2 * whole.operators[step.place].multiply_adds * whole.samples * (2 if step.phase == "backward" else 1)
         assert step_s(whole, step, 0.3) == pytest.approx(flop / machine.flop_per_s)
 
@@ -53,7 +53,7 @@ def test_servers_that_keep_pace_take_as_long_as_is_predicted(strategy: Strategy)
 
 def _played_s(model: Model, strategy: Strategy) -> float:
     every = messages(model, strategy)
-    lists = [steps(model, strategy, server, every) for server in range(strategy.servers)]
+    lists = [steps(model, strategy, server, Ends(every)) for server in range(strategy.servers)]
     agendas, clocks = [Agenda(own) for own in lists], [Clock(model, Compute("paced", PACE_S)) for _ in lists]
     for agenda, clock in zip(agendas, clocks, strict=True):
         agenda.begin(0.0)
@@ -81,7 +81,7 @@ def _played_s(model: Model, strategy: Strategy) -> float:
 
 def _one_step() -> Step:
     strategy = data_parallel(TABLES, 1)
-    return steps(TABLES, strategy, 0, messages(TABLES, strategy))[4]
+    return steps(TABLES, strategy, 0, Ends(messages(TABLES, strategy)))[4]
 
 
 def test_waiting_is_what_a_server_that_is_free_waits_for() -> None:
