@@ -58,10 +58,15 @@ def test_a_scatter_has_what_its_root_gives_on_all_ranks() -> None:
     ]
 
 
-def test_groups_are_text_within_text() -> None:
+def test_groups_are_text_within_text_and_one_of_all_ranks_lists_none() -> None:
     told = json.dumps([{"pg_name": "0", "ranks": [], "group_size": 4}, {"pg_name": "1", "ranks": [1, 3]}])
-    _, groups = pytorch.read(_content(_node(3, pytorch.GROUPS, [told])), "et.0.json")
-    assert groups == {"1": (1, 3)}
+    init = _node(3, pytorch.GROUPS, [told])
+    _, groups = pytorch.read(_content(init), "et.0.json")
+    assert groups == {"0": (0, 1, 2, 3), "1": (1, 3)}
+    read, _ = pytorch.read(_content(init, _node(4, "c10d::allreduce_", [[_tensor(8)], "<Object>"])), "et.0.json")
+    assert read.odd == {"collectives whose group the trace does not tell, taken to be of all ranks": 1}
+    large = json.dumps([{"pg_name": "0", "ranks": [], "group_size": 10**15}])
+    assert pytorch.read(_content(_node(3, pytorch.GROUPS, [large])), "et.0.json")[1] == {}
 
 
 @pytest.mark.parametrize(
