@@ -75,14 +75,16 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
         return Read("", about, listed, odd), told
     groups: dict[str, tuple[int, ...]] = {}
     world = 0  # the size of the largest group
+    everyone: tuple[int, ...] = ()  # ranks of groups that list none
     found: list[Node] = []
     within: set[int] = set()  # operators that report again what another one has
     for record in sorted(_some(records, odd), key=lambda one: _id(one, name)):
         number = _id(record, name)
         label = str(record.get("name", ""))
         if label == GROUPS:
-            own, largest = _groups(record, name)
-            groups, world = groups | own, max(world, largest)
+            own, largest, everyone = _groups(record, name, everyone)
+            groups.update(own)
+            world = max(world, largest)
         elif label in OPERATORS:
             within.add(number)
             found.append(_of_c10d(record, number, name, world))
@@ -181,9 +183,11 @@ def _of_comms(record: Mapping[str, Any], number: int, name: str, odd: Counter[st
     return node
 
 
-def _groups(record: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[int, ...]], int]:
-    """Read the groups of a process, whose text is JSON within JSON, and the size of the largest. A group of all ranks
-    lists none of them."""
+def _groups(
+    record: Mapping[str, Any], name: str, everyone: tuple[int, ...]
+) -> tuple[dict[str, tuple[int, ...]], int, tuple[int, ...]]:
+    """Read the groups of a process, whose text is JSON within JSON, the size of the largest, and ``everyone``: a group
+    of all ranks lists none of them, and all such groups have the same."""
     where = f"{name}: {GROUPS}"
     values = _list(record, "values", where)
     try:
@@ -195,9 +199,13 @@ def _groups(record: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[int, 
     found = {}
     for one in told:
         ranks, size = one.get("ranks"), one.get("group_size")
-        if ranks == [] and type(size) is int and size <= MOST_RANKS:
-            ranks = list(range(size))
+        called = printable(str(one.get("pg_name", "")))[:LONGEST_NAME]
         if are_ranks(ranks):
-            found[printable(str(one.get("pg_name", "")))[:LONGEST_NAME]] = tuple(ranks)
+            found[called] = tuple(ranks)
+        elif ranks == [] and type(size) is int and 0 < size <= MOST_RANKS:
+            everyone = everyone or tuple(range(size))
+            if size != len(everyone):
+                raise SpecError(f"{where} has groups of all {len(everyone)} ranks and of all {size}", fix=_FIX)
+            found[called] = everyone
     sizes = [one["group_size"] for one in told if type(one.get("group_size")) is int]
-    return found, max(sizes, default=0)
+    return found, max(sizes, default=0), everyone

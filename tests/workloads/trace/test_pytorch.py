@@ -77,6 +77,10 @@ def test_groups_are_text_within_text_and_one_of_all_ranks_lists_none() -> None:
         (_content(_node(3, "c10d::recv_any_source_", [])), "et.0.json: node 3 is c10d::recv_any_source_, which is not"),
         (_content(_node(3, "c10d::scatter_", [])), "et.0.json: node 3 (c10d::scatter_): nothing before it tells how"),
         (_content(_node(3, "c10d::allreduce_", [])), "et.0.json: node 3 (c10d::allreduce_) gives an array of 0 bytes"),
+        (
+            _content(_node(3, pytorch.GROUPS, ['[{"ranks": [], "group_size": 2}, {"ranks": [], "group_size": 3}]'])),
+            "et.0.json: ## process_group:init ## has groups of all 2 ranks and of all 3",
+        ),
         (_content({"id": "x", "name": "c10d::allreduce_"}), "et.0.json: a node has the id 'x'"),
         (_content({"id": 1, "name": "c10d::allreduce_"}), "et.0.json: node 1 (c10d::allreduce_) has no inputs"),
     ],
