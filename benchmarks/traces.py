@@ -23,12 +23,13 @@ from pathlib import Path
 import testbed
 from testbed.base.columns import columns
 from testbed.files import foreign
+from testbed.topologies.build import build
 from testbed.workloads.trace import chakra, files
 from testbed.workloads.trace.graph import Collective, Kind, Node
 from testbed.workloads.trace.transfers import transfers
 
 MOST_READ_S, MOST_READ_BYTES, MOST_EXPORT_S, MOST_OWN_S = 10.0, 500e6, 10.0, 5e-3
-RING, SENDS = 128, 32_512
+RING, SENDS, BPS = 128, 32_512, 10**9
 
 
 def _write(folder: Path, nodes: list[Node], rank: int = 0) -> None:
@@ -65,9 +66,10 @@ def _peak_bytes() -> int:
 
 def export(folder: Path) -> tuple[float, int]:
     """Return how long the trace of a large ring takes to make and write (s), and its number of sends."""
-    plan = testbed.forest("ring", f"star(hosts={RING})").model
+    text = f"star(hosts={RING})"
+    plan = testbed.forest("ring", text).model
     begun_s = time.monotonic()
-    _, ranks = transfers(plan, 2**20)
+    _, ranks = transfers(plan, 2**20, build(text, rate_bps=BPS))
     for rank, nodes in ranks.items():
         _write(folder, nodes, rank)
     took_s = time.monotonic() - begun_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,6 +23,7 @@ from testbed.files.writing import whole_file, write_json
 from testbed.run_directory import stored
 from testbed.spec import load
 from testbed.spec.grid import BATCH
+from testbed.trial.identity import identity
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads.job import Replay
@@ -176,8 +178,11 @@ def export_measured(run: Path, trial_id: str, out: Path, iteration: int | None =
     model = job.kind.model_parallel
     make = _maker(job, model)
     if make is None:
+        why = (
+            "gradients leave in parts" if job.known_work and job.kind.sums_together else f"the kind is {job.kind.name}"
+        )
         raise SpecError(
-            f"{trial_id}: no trace is made of what its iterations did",
+            f"{trial_id}: no trace is made of what its iterations did, as {why}",
             fix="take a trial of a synchronous scheme, without overlap, or of a profile with overlap: layer",
         )
     table = read_samples(run, trial_id, needed=True, warmup=0)
@@ -257,4 +262,6 @@ def _make(out: Path) -> None:
 
 
 def _about(trial: Trial) -> dict[str, str]:
-    return {"writer": "testbed", "trial": trial.id, "scheme": trial.job.plan.scheme}
+    """Say who wrote a trace, and of which trial: its name, and the digest of all that its result depends on."""
+    writer, digest = f"testbed {version('testbed')}", identity(trial)
+    return {"writer": writer, "trial": trial.id, "identity": digest, "scheme": trial.job.plan.scheme}

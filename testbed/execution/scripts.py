@@ -163,7 +163,7 @@ def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Tol
         told = Told(pd.DataFrame(), failed=account.failed, calls=account.calls)
         return job, told, {**record, "moves": COMMAND}
     job = _as_run(job, account, reading(trial).pace_s)
-    setup_s = float(account.samples["start_s"].min()) - seen.lasted(job)[0]
+    setup_s = round(float(account.samples["start_s"].min()) - seen.lasted(job)[0], 9)  # moments are known to 1 ns
     metrics = {**account.metrics, "setup_s": setup_s}
     told = Told(account.samples, metrics=metrics, failed=account.failed, calls=account.calls)
     return job, told, {**record, "iterations": job.iterations}

@@ -21,6 +21,7 @@ VERSION = "1.1.1-chakra.0.0.4"
 """The version that a file of ours names."""
 MOST_NODES = 2_000_000
 """The most nodes of a rank, unless a reader is told of more: 1.5 GB of memory."""
+FIX_OF_MANY = "cut an iteration out; testbed trace show reads more with --nodes"
 MOST_RECORD_BYTES = 4 << 20
 """The most bytes of a record: those of PyTorch's nodes, with their inputs and outputs, have some thousands."""
 LONGEST_NAME = 100
@@ -151,7 +152,8 @@ def read(file: BinaryIO, name: str, most_nodes: int = MOST_NODES) -> Read:
             )
         content = file.read(max(0, length))
         if length < 0 or len(content) < length:
-            raise SpecError(f"{name}: is cut off in record {number}", fix="copy the file again")
+            what = "is cut off" if told is not None else "is no Chakra trace, or is cut off"
+            raise SpecError(f"{name}: {what} in record {number}", fix="copy the file again, or name another one")
         try:
             if told is None:
                 told = from_metadata.FromString(content)
@@ -163,9 +165,7 @@ def read(file: BinaryIO, name: str, most_nodes: int = MOST_NODES) -> Read:
                 fix="give a file that Chakra's tools read; unpack it, if it is packed",
             ) from None
         if len(nodes) == most_nodes:
-            raise SpecError(
-                f"{name}: has more than {most_nodes:,} nodes", fix="cut an iteration out, or read more with --nodes"
-            )
+            raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix=FIX_OF_MANY)
         values = {attribute.name: attribute for attribute in record.attr}
         fields = {
             key: (field, getattr(one, field)) for key, one in values.items() if (field := one.WhichOneof("value"))

@@ -11,7 +11,7 @@ from typing import Any
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
-from testbed.workloads.trace.chakra import LONGEST_NAME, MOST_NODES, Named, Read, Waits, node
+from testbed.workloads.trace.chakra import FIX_OF_MANY, LONGEST_NAME, MOST_NODES, Named, Read, Waits, node
 from testbed.workloads.trace.graph import Kind, Node
 
 BETWEEN = b"\n}{"
@@ -49,7 +49,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> Read:
     if not all(isinstance(record, dict) for record in (told, *records)):
         raise SpecError(f"{name}: is no trace: it is not a list of nodes", fix=_FIX)
     if len(records) > most_nodes:
-        raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="cut an iteration out, or give --nodes")
+        raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix=FIX_OF_MANY)
     odd: Counter[str] = Counter()
     about = {key: printable(str(value)) for key, (_, value) in _attributes(told, f"{name}: metadata").items()}
     version = printable(str(told.get("version", "")))[:LONGEST_NAME]

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
-from testbed.workloads.trace.chakra import LARGEST_BYTES, LARGEST_INT32, LONGEST_NAME, MOST_NODES, Read
+from testbed.workloads.trace.chakra import FIX_OF_MANY, LARGEST_BYTES, LARGEST_INT32, LONGEST_NAME, MOST_NODES, Read
 from testbed.workloads.trace.graph import LONGEST_US, Kind, Node
 
 _LABEL = r"[A-Za-z_]\w{0,99}"
@@ -47,7 +47,7 @@ def read(content: bytes, name: str, rank: int, most_nodes: int = MOST_NODES) -> 
             continue
         where = f"{name}: line {number}"
         if len(nodes) == most_nodes:
-            raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="read more with --nodes")
+            raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix=FIX_OF_MANY)
         operation = _OPERATION.fullmatch(line)
         if operation is None:
             raise SpecError(f"{where}: {printable(line[:60])} is no send, recv, calc or requires", fix=_FIX)

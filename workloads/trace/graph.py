@@ -150,6 +150,11 @@ def counted_from(first: int, nodes: Sequence[Node], groups: Groups) -> tuple[lis
     return own, {name: tuple(one - first for one in ranks) for name, ranks in groups.items()}
 
 
+def within(ranks: Collection[int], groups: Groups, used: Collection[str] = ()) -> Groups:
+    """Leave out groups that have other ranks, too, unless they are used."""
+    return {name: members for name, members in groups.items() if name in used or set(members) <= set(ranks)}
+
+
 def order(nodes: Sequence[Node], whose: str) -> list[Node]:
     """Put nodes into an order in which each comes after those that it depends on; ``whose`` names them in errors.
 

@@ -13,11 +13,11 @@ from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from testbed.base.errors import SchemeError
-from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.chunks import whole
 from testbed.workloads.sync.forest import ABSENT, Forest
 from testbed.workloads.sync.messages import messages
+from testbed.workloads.trace.transfers import check_known
 
 MOST_CHUNKS = 4096
 """The most chunks of an algorithm: each rank of a ring has one."""
@@ -66,8 +66,7 @@ def algorithm(plan: Plan, floats: int) -> bytes:
     Raises:
         SchemeError: others than the workers take part, its parts are too uneven, or its transfers are not known.
     """
-    if not kinds.of(plan).simulation.is_of_trees:
-        raise SchemeError(f"{plan.scheme} has no transfers that are known beforehand", fix="take ring or tree")
+    check_known(plan)
     forest = cast("Forest", plan)  # only trees are simulated
     ranks = {node: rank for rank, node in enumerate(forest.workers)}
     others = [

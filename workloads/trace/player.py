@@ -48,6 +48,7 @@ from testbed.workloads.trace.graph import (
     counted_from,
     floats_of,
     order,
+    within,
 )
 
 OF_FIXED_POINT = 1e-3
@@ -313,6 +314,14 @@ def _open(path: Path) -> Any:
     return path.open("rb")
 
 
+def _of_all(own: Groups, world: int) -> Groups:
+    """Return the groups of all ranks: a rank's host trace tells only those that it is in, and all ranks make all groups
+    in the same order."""
+    told: list[Groups] = [{}] * world
+    dist.all_gather_object(told, own)
+    return {name: ranks for groups in told for name, ranks in groups.items()}
+
+
 def main() -> None:
     asked = _arguments()
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -322,8 +331,10 @@ def main() -> None:
     read, groups = files.read(Path(files.of_rank(asked.file, own_rank)), _open, rank=own_rank)
     if asked.groups:
         groups = files.read_groups(Path(asked.groups), _open)
+    elif asked.file.endswith(".json"):
+        groups = _of_all(groups, world)
     own, groups = counted_from(asked.first, read.nodes, groups)
-    nodes = order(own, f"rank {rank}")
+    nodes, groups = order(own, f"rank {rank}"), within(range(world), groups)
     player, tolerance = Player(rank, nodes, groups, world, asked.scale, asked.pace), _tolerance()
     player.prepare(0)
     dist.barrier()

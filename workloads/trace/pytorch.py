@@ -16,12 +16,14 @@ from testbed.base.bounded_json import parse_json
 from testbed.base.errors import SpecError
 from testbed.base.printable import printable
 from testbed.workloads.trace import param
-from testbed.workloads.trace.chakra import LARGEST_BYTES, LONGEST_NAME, MOST_NODES, Read
+from testbed.workloads.trace.chakra import FIX_OF_MANY, LARGEST_BYTES, LONGEST_NAME, MOST_NODES, Read
 from testbed.workloads.trace.chakra_json import parsed
 from testbed.workloads.trace.graph import ROOTED, Collective, Groups, Kind, Node, are_ranks
 from testbed.workloads.trace.param import NAMES, NO_TIME, size_bytes
 
 GROUPS = "## process_group:init ##"
+MOST_RANKS = 1 << 16
+"""The most ranks of a group that lists none."""
 _FIX = "give what ExecutionTraceObserver wrote"
 
 
@@ -65,7 +67,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise SpecError(f"{name}: is no trace: it has no list of nodes", fix=_FIX)
     if len(records) > most_nodes:
-        raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix="cut an iteration out, or give --nodes")
+        raise SpecError(f"{name}: has more than {most_nodes:,} nodes", fix=FIX_OF_MANY)
     odd: Counter[str] = Counter()
     about = {"nodes": str(len(records))}
     if param.is_trace(records):
@@ -73,14 +75,16 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
         return Read("", about, listed, odd), told
     groups: dict[str, tuple[int, ...]] = {}
     world = 0  # the size of the largest group
+    everyone: tuple[int, ...] = ()  # ranks of groups that list none
     found: list[Node] = []
     within: set[int] = set()  # operators that report again what another one has
     for record in sorted(_some(records, odd), key=lambda one: _id(one, name)):
         number = _id(record, name)
         label = str(record.get("name", ""))
         if label == GROUPS:
-            own, largest = _groups(record, name)
-            groups, world = groups | own, max(world, largest)
+            own, largest, everyone = _groups(record, name, everyone)
+            groups.update(own)
+            world = max(world, largest)
         elif label in OPERATORS:
             within.add(number)
             found.append(_of_c10d(record, number, name, world))
@@ -90,7 +94,7 @@ def read(content: bytes, name: str, most_nodes: int = MOST_NODES) -> tuple[Read,
                 found.append(node)
         elif label.startswith("c10d::") and label not in IGNORED:
             raise SpecError(f"{name}: node {number} is {label:.60}, which is not played", fix="cut it out of the trace")
-    if len(groups) > 1 and any(node.name in OPERATORS for node in found):
+    if len(set(groups.values())) > 1 and any(node.name in OPERATORS for node in found):
         odd["collectives whose group the trace does not tell, taken to be of all ranks"] += len(found)
     chained = [node._replace(control=(before.id,)) for before, node in pairwise(found)]
     version = printable(str(value.get("schema", "")))[:LONGEST_NAME] if isinstance(value, dict) else ""
@@ -179,9 +183,11 @@ def _of_comms(record: Mapping[str, Any], number: int, name: str, odd: Counter[st
     return node
 
 
-def _groups(record: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[int, ...]], int]:
-    """Read the groups of a process, whose text is JSON within JSON, and the size of the largest; a group without ranks
-    has all of them."""
+def _groups(
+    record: Mapping[str, Any], name: str, everyone: tuple[int, ...]
+) -> tuple[dict[str, tuple[int, ...]], int, tuple[int, ...]]:
+    """Read the groups of a process, whose text is JSON within JSON, the size of the largest, and ``everyone``: a group
+    of all ranks lists none of them, and all such groups have the same."""
     where = f"{name}: {GROUPS}"
     values = _list(record, "values", where)
     try:
@@ -192,8 +198,14 @@ def _groups(record: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[int, 
         raise SpecError(f"{where} has no list of groups", fix=_FIX)
     found = {}
     for one in told:
-        ranks = one.get("ranks")
+        ranks, size = one.get("ranks"), one.get("group_size")
+        called = printable(str(one.get("pg_name", "")))[:LONGEST_NAME]
         if are_ranks(ranks):
-            found[printable(str(one.get("pg_name", "")))[:LONGEST_NAME]] = tuple(ranks)
+            found[called] = tuple(ranks)
+        elif ranks == [] and type(size) is int and 0 < size <= MOST_RANKS:
+            everyone = everyone or tuple(range(size))
+            if size != len(everyone):
+                raise SpecError(f"{where} has groups of all {len(everyone)} ranks and of all {size}", fix=_FIX)
+            found[called] = everyone
     sizes = [one["group_size"] for one in told if type(one.get("group_size")) is int]
-    return found, max(sizes, default=0)
+    return found, max(sizes, default=0), everyone

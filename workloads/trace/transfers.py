@@ -25,6 +25,19 @@ MOST_MESSAGES = 1_000_000
 """The most messages of a trace that is made: their nodes take 2 GB."""
 
 
+def check_known(plan: Plan) -> None:
+    """
+    Raises:
+        SchemeError: what a trial of this plan moves is not known before it runs.
+    """
+    kind = kinds.of(plan)
+    if not kind.simulation.is_of_trees:
+        raise SchemeError(
+            f"transfers of {plan.scheme} in a trial of the kind {kind.name} are not known beforehand",
+            fix="take a synchronous scheme, such as ring, for a profile or a training without a strategy",
+        )
+
+
 def transfers(
     plan: Plan, floats: int, network: Topology, chunks: Callable[[Forest], ChunkTable] | None = None
 ) -> tuple[list[str], dict[int, list[Node]]]:
@@ -34,11 +47,7 @@ def transfers(
     Raises:
         SchemeError: what moves is not known before it runs.
     """
-    if not kinds.of(plan).simulation.is_of_trees:
-        raise SchemeError(
-            f"{plan.scheme} is no scheme whose transfers are known beforehand",
-            fix="take a synchronous one, such as ring",
-        )
+    check_known(plan)
     plan = cast("Forest", plan)  # only trees are simulated
     others = [node for node in range(len(plan.nodes)) if node not in plan.workers]
     nodes = [

@@ -16,7 +16,7 @@ from testbed.files import foreign
 from testbed.spec.workload.base import MOST_ITERATIONS, Program, Reading, Workload
 from testbed.workloads.trace import files
 from testbed.workloads.trace.agenda import check_ends
-from testbed.workloads.trace.graph import Groups, Node, Trace, check, counted_from
+from testbed.workloads.trace.graph import Groups, Node, Trace, check, counted_from, within
 
 PLAYER = "testbed.workloads.trace.player"
 _FACTOR = re.compile(r"(\d+(?:\.\d+)?)\s*x")
@@ -143,7 +143,7 @@ class ExecutionTrace(Workload):
             SpecError: files are no trace that so many ranks can play.
             MissingToolError: protobuf is not installed.
         """
-        ranks, groups = _checked(folder, self.file, self.groups, self.first, world)
+        ranks, groups = _checked(folder, self.file, self.groups, self.first, world, self.ranks is not None)
         return Trace(ranks, groups, self.iterations, self.scale, self.compute)
 
     @model_validator(mode="after")
@@ -160,10 +160,11 @@ class ExecutionTrace(Workload):
 
 @lru_cache(16)
 def _checked(
-    folder: Path, pattern: str, groups: str | None, first: int, world: int
+    folder: Path, pattern: str, groups: str | None, first: int, world: int, are_some: bool
 ) -> tuple[Mapping[int, list[Node]], Groups]:
     """Read the files of so many ranks, once for all arms, and check them; return their nodes in order, and the groups,
-    with ranks that are numbered from 0 on.
+    with ranks that are numbered from 0 on. If they ``are_some`` of the ranks, groups of others count only if a node is
+    in them, as do groups that ranks tell of themselves.
 
     Raises:
         SpecError: they are no trace that so many ranks can play.
@@ -174,9 +175,17 @@ def _checked(
     for rank in range(first, first + world):
         name = files.of_rank(pattern, rank)
         read, own = files.read(folder / name, foreign.opened, name=name, rank=rank)
-        ranks[rank], told = read.nodes, {**told, **own}
+        for group, members in own.items():
+            if told.setdefault(group, members) != members:
+                raise SpecError(
+                    f"{name}: group {group} has other ranks than in files before",
+                    fix="give each group a name of its own, or write groups: FILE",
+                )
+        ranks[rank] = read.nodes
     if groups:
         told = dict(files.read_groups(folder / groups, foreign.opened, groups))
+    if are_some or not groups:
+        told = dict(within(ranks, told, {node.group for nodes in ranks.values() for node in nodes}))
     ordered = check(ranks, told)
     check_ends(ordered, told)
     renamed = {rank - first: counted_from(first, nodes, {})[0] for rank, nodes in ordered.items()}

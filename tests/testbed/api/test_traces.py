@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import testbed
-from testbed.api.traces import export, export_measured, show
-from testbed.base.errors import UsageError
+from testbed.api.traces import FORMS, export, export_measured, show
+from testbed.base.errors import SchemeError, SpecError, UsageError
+from testbed.experiment.expand import trials
+from testbed.spec import load
+from testbed.trial.identity import identity
 
 SPEC = """
 name: swept
@@ -74,6 +78,38 @@ def test_chunks_are_messages_of_their_own(tmp_path: Path) -> None:
     assert sizes[0] == sizes[1]
     with pytest.raises(UsageError, match="MSCCL's XML has chunks of its own"):
         export(spec, "ring", tmp_path / "xml", points=points, form="msccl", chunks=True)
+
+
+def test_the_metadata_says_who_wrote_it_and_of_which_trial(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    (spec := tmp_path / "spec.yaml").write_text(SPEC)
+    told = export(spec, "ring", tmp_path / "out", points=["rate=100 Mbit/s", "batch=4"])
+    about = show(Path(told["files"][1]))["about"]
+    (trial,) = trials(load(spec, ["links.rate=100 Mbit/s", "workload.batch=4"]))
+    assert about == {
+        "writer": f"testbed {version('testbed')}",
+        "trial": "ring-b4-rate100Mbit-s",
+        "identity": identity(trial),
+        "scheme": "ring",
+        "units": "us, bytes",
+        "rank": "1",
+        "node": "h1",
+    }
+
+
+def test_what_a_script_asks_for_is_not_known_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.goal").write_text("num_ranks 2\nrank 0 {\nsend 64b to 1\n}\nrank 1 {\nrecv 64b from 0\n}\n")
+    (spec := Path("spec.yaml")).write_text(
+        "name: x\nlab: simulator\nlinks: {rate: 100 Mbit/s}\nworkload: {kind: trace, file: x.goal, iterations: 2}\n"
+        "arms: [{label: x, topology: star(hosts=2), scheme: ring}]\n"
+    )
+    for form in FORMS:
+        with pytest.raises(SchemeError, match="transfers of ring in a trial of the kind script are not known"):
+            export(spec, "x", Path("out"), form=form)
+    ran = testbed.run(spec)
+    with pytest.raises(SpecError, match="x: no trace is made of what its iterations did, as the kind is script"):
+        export_measured(ran.path, "x", Path("out"))
 
 
 @pytest.mark.rehearse

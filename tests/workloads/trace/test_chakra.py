@@ -7,16 +7,21 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+import testbed
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import install
+from testbed.topologies.build import build
 from testbed.workloads.trace import chakra, chakra_json
 from testbed.workloads.trace.graph import Collective, Kind, Node
+from testbed.workloads.trace.transfers import transfers
 
 pytest.importorskip("google.protobuf")
 
@@ -80,6 +85,36 @@ def test_mlcommons_own_decoder_reads_what_is_written_and_writes_what_is_read(
     assert chakra_json.read((tmp_path / "x.json").read_bytes(), "x.json").nodes == NODES
 
 
+@pytest.mark.parametrize(
+    ("scheme", "network"),
+    [("ring", "star(hosts=4)"), ("switchml", "star(hosts=3,ina=all)"), ("hierarchical", "fat_tree(k=4)")],
+)
+def test_mlcommons_own_tools_read_exports(
+    scheme: str, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its visualizer imports ``graphviz`` for pictures, and not for the GraphML that it writes here."""
+    pytest.importorskip("chakra.schema.protobuf.et_def_pb2")
+    monkeypatch.setitem(sys.modules, "graphviz", ModuleType("graphviz"))
+    tools = {"json": "jsonizer", "graphml": "visualizer"}
+    _, ranks = transfers(testbed.forest(scheme, network).model, 2**16, build(network, rate_bps=10**9))
+    for rank, nodes in ranks.items():
+        with (path := tmp_path / f"x.{rank}.et").open("wb") as file:
+            chakra.write(file, rank, nodes, {"scheme": scheme})
+        for ending, tool in tools.items():
+            out = str(tmp_path / f"x.{rank}.{ending}")
+            monkeypatch.setattr("sys.argv", ["", "--input_filename", str(path), "--output_filename", out])
+            import_module(f"chakra.src.{tool}.{tool}").main()
+        assert chakra_json.read((tmp_path / f"x.{rank}.json").read_bytes(), "x.json").nodes == nodes
+        seen = nx.read_graphml(tmp_path / f"x.{rank}.graphml", node_type=int)
+        assert dict(seen.nodes(data="label")) == {node.id: node.name for node in nodes}
+        assert {(before, after, how) for before, after, how in seen.edges(data="dependency")} == {
+            (before, node.id, how)
+            for node in nodes
+            for how, all_before in (("data", node.after), ("control", node.control))
+            for before in all_before
+        }
+
+
 def test_every_attribute_has_the_type_that_readers_look_for() -> None:
     """ASTRA-sim's feeder reads an attribute of another type as 0."""
     _, of_node = chakra._messages()
@@ -111,6 +146,7 @@ SUM = {"comm_type": {"int64_val": 0}}
         (b"hello, this is text. " * 9, "x.0.et: is no Chakra trace: record 1 cannot be decoded"),
         (b"", "x.0.et: is no Chakra trace: it is empty"),
         (_file(NODES)[:-3], "x.0.et: is cut off in record 5"),
+        (b"no trace at all", "x.0.et: is no Chakra trace, or is cut off in record 1"),
         (_record(Kind.COMM_COLL, SUM), "x.0.et: node 57 has no comm_size"),
         (_record(Kind.COMM_COLL, SUM | {"comm_size": {"int64_val": 0}}), "x.0.et: node 57 has comm_size 0"),
         (_record(Kind.COMM_COLL, SIZE), "x.0.et: node 57 has no comm_type"),

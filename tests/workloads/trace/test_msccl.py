@@ -88,7 +88,11 @@ def test_a_ring_has_two_blocks_a_rank_and_its_steps_are_s_rrc_and_r() -> None:
     ("scheme", "network", "told"),
     [
         ("switchml", "star(hosts=4,ina=all)", "switchml adds on s0, and MSCCL has only ranks"),
-        ("async_ps", "star(hosts=4)", "async_ps has no transfers that are known beforehand"),
+        (
+            "async_ps",
+            "star(hosts=4)",
+            "transfers of async_ps in a trial of the kind asynchronous are not known beforehand",
+        ),
     ],
 )
 def test_others_are_refused(scheme: str, network: str, told: str) -> None:

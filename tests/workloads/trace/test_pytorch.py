@@ -58,10 +58,15 @@ def test_a_scatter_has_what_its_root_gives_on_all_ranks() -> None:
     ]
 
 
-def test_groups_are_text_within_text() -> None:
+def test_groups_are_text_within_text_and_one_of_all_ranks_lists_none() -> None:
     told = json.dumps([{"pg_name": "0", "ranks": [], "group_size": 4}, {"pg_name": "1", "ranks": [1, 3]}])
-    _, groups = pytorch.read(_content(_node(3, pytorch.GROUPS, [told])), "et.0.json")
-    assert groups == {"1": (1, 3)}
+    init = _node(3, pytorch.GROUPS, [told])
+    _, groups = pytorch.read(_content(init), "et.0.json")
+    assert groups == {"0": (0, 1, 2, 3), "1": (1, 3)}
+    read, _ = pytorch.read(_content(init, _node(4, "c10d::allreduce_", [[_tensor(8)], "<Object>"])), "et.0.json")
+    assert read.odd == {"collectives whose group the trace does not tell, taken to be of all ranks": 1}
+    large = json.dumps([{"pg_name": "0", "ranks": [], "group_size": 10**15}])
+    assert pytorch.read(_content(_node(3, pytorch.GROUPS, [large])), "et.0.json")[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,10 @@ def test_groups_are_text_within_text() -> None:
         (_content(_node(3, "c10d::recv_any_source_", [])), "et.0.json: node 3 is c10d::recv_any_source_, which is not"),
         (_content(_node(3, "c10d::scatter_", [])), "et.0.json: node 3 (c10d::scatter_): nothing before it tells how"),
         (_content(_node(3, "c10d::allreduce_", [])), "et.0.json: node 3 (c10d::allreduce_) gives an array of 0 bytes"),
+        (
+            _content(_node(3, pytorch.GROUPS, ['[{"ranks": [], "group_size": 2}, {"ranks": [], "group_size": 3}]'])),
+            "et.0.json: ## process_group:init ## has groups of all 2 ranks and of all 3",
+        ),
         (_content({"id": "x", "name": "c10d::allreduce_"}), "et.0.json: a node has the id 'x'"),
         (_content({"id": 1, "name": "c10d::allreduce_"}), "et.0.json: node 1 (c10d::allreduce_) has no inputs"),
     ],

@@ -20,7 +20,7 @@ from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import whole
 from testbed.workloads.trace import chakra
-from testbed.workloads.trace.graph import Node, Trace, check
+from testbed.workloads.trace.graph import Kind, Node, Trace, check
 from testbed.workloads.trace.simulated import Ranks
 from testbed.workloads.trace.transfers import transfers
 
@@ -88,3 +88,19 @@ def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: st
     names, ranks = transfers(forest, floats, topology)
     played = play(Trace(check(trips(ranks), {}), {}), network, names)
     assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(("nbytes", "asked_first"), [(20_000, 0), (400_000, 1)])
+def test_the_more_urgent_of_two_messages_comes_first(nbytes: int, asked_first: int) -> None:
+    """A small one leaves at once; a large one leaves when its receiver has asked for it, so that is urgent, too."""
+    sends = [
+        Node(number, "", Kind.COMM_SEND, bytes=number * nbytes, peer=1, tag=number, priority=priority)
+        for number, priority in ((1, 0), (2, 1))
+    ]
+    came = [
+        Node(number, "", Kind.COMM_RECV, bytes=number * nbytes, peer=0, tag=number, priority=priority)
+        for number, priority in ((1, 0), (2, asked_first))
+    ]
+    played = play(Trace(check({0: sends, 1: came}, {}), {}), "star(hosts=2)")
+    rows = sorted((row["done_s"], row["bytes"]) for row in played.lines[1] if row["kind"] == "call")
+    assert [size for _, size in rows] == [2 * nbytes, nbytes]

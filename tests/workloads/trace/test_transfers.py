@@ -67,7 +67,7 @@ def test_a_rank_issues_the_more_urgent_of_two_sends_first() -> None:
 
 
 def test_an_asynchronous_scheme_has_none() -> None:
-    with pytest.raises(SchemeError, match="async_ps is no scheme whose transfers are known beforehand"):
+    with pytest.raises(SchemeError, match="transfers of async_ps in a trial of the kind asynchronous are not known"):
         of("async_ps", "star(hosts=4)")
 
 
