@@ -60,6 +60,11 @@ class Machines:
             problem = f"none of {counted(len(self.left_out), 'machine')} can have the lab {self.lab}"
             raise HostError(f"{problem}: {told or 'there is none'}", fix=fix or "see why, and start workers there")
 
+    def prepare(self) -> None:
+        """Have each machine start the process of its blocks now, which imports while trials are planned here."""
+        for machine in self.there:
+            self.engine.send(machine, block.prepare)
+
     @property
     def there(self) -> list[str]:
         """Machines that are there now, and may run blocks."""
@@ -147,6 +152,7 @@ def opened(open_engine: Callable[[], Engine], spec: Spec) -> Machines:
     machines = Machines(open_engine(), spec.lab)
     try:
         machines.ask()
+        machines.prepare()
     except BaseException:
         machines.close()
         raise

@@ -80,7 +80,7 @@ class MadeUp:
     def _block(self, worker: str, folder: Path, order: block.Order) -> dict[str, Any]:
         folder.mkdir(parents=True)
         bundle.unpack(order.packed, folder)
-        run = folder / block.OUT
+        run = folder / bundle.OUT
         with Experiment.new(source_of(folder / bundle.RUN), run, only=lambda _: order.ids) as begun:
             begun.go(silent)
         for trial in begun.planned:
