@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -61,8 +62,10 @@ class Machines:
             raise HostError(f"{problem}: {told or 'there is none'}", fix=fix or "see why, and start workers there")
 
     def prepare(self) -> None:
-        """Have each machine start the process of its blocks now, which imports while trials are planned here."""
-        for machine in self.there:
+        """Have machines start the processes of their blocks now, which import while trials are planned here. Of
+        workers on this machine, only as many do so as it has cores: there may be fewer blocks than workers."""
+        most = os.cpu_count() if self.engine.holds_machine else None
+        for machine in self.there[:most]:
             self.engine.send(machine, block.prepare)
 
     @property
