@@ -45,6 +45,7 @@ class Machines:
         fix = None
         new = [one for one in self.engine.workers() if one not in self.answers and one not in self.left_out]
         asked = {one: self.engine.send(one, block.answer, self.lab) for one in new}
+        block.digest()  # it is kept, and machines compute theirs meanwhile
         for one, future in asked.items():
             answer, why = _result(future)
             if answer is None:
