@@ -20,7 +20,6 @@ from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import ImpreciseCell, Lacking, Part, Planned, Record, Selection, topped_up
 from testbed.experiment.runner import Checker, Here, Runner
 from testbed.experiment.stopping import Stopped
-from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
 from testbed.run_directory import stored
@@ -87,7 +86,7 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._runner: Checker = (open_runner or partial(Here, _opener(source), source.spec.place.limits))()
+        self._runner: Checker = open_runner() if open_runner else here(source)
         try:
             self._plan.require(self._runner.require)
             for trial in self._plan.firsts:
@@ -328,10 +327,15 @@ class _Listener:
         self.reporter.advanced(iterations, so_far)
 
 
-def _opener(source: Source) -> Callable[[], Lab]:
-    """Return a function that opens the lab of a spec."""
+def here(source: Source) -> Here:
+    """Open the runner of a spec's trials on this machine, in the spec's lab.
+
+    Raises:
+        TestbedError: no lab can be had.
+    """
     spec = source.spec
-    return opener(spec.lab, Opening(spec.lab_options, every_address=spec.meets_anywhere))
+    opening = Opening(spec.lab_options, every_address=spec.meets_anywhere)
+    return Here(opener(spec.lab, opening), spec.place.limits)
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None, form: str = "html") -> Path:

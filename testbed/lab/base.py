@@ -253,6 +253,12 @@ class Patched:
     dark_s: float
     lit_s: float
 
+    @classmethod
+    def between(cls, before: Topology, after: Topology, dark_s: float, lit_s: float) -> Self:
+        """Count the circuits that moved from one network to another."""
+        old, new = before.circuits.items(), after.circuits.items()
+        return cls(len(old - new) // 2, len(new - old) // 2, dark_s, lit_s)
+
 
 class Lab(Protocol):
     """A lab: brings a network up, runs processes on it, reads what happened, takes it down. One network at a time.

@@ -32,8 +32,9 @@ from testbed.files.writing import named_errors, opened_folder
 from testbed.run_directory import stored
 from testbed.run_directory.layout import files_of
 from testbed.spread import block as remote
-from testbed.spread.bundle import of_experiment, unpack
+from testbed.spread.bundle import unpack
 from testbed.spread.machines import Machines
+from testbed.spread.sent import of_experiment
 from testbed.trial.inputs import in_words
 from testbed.trial.model import Trial
 
@@ -156,7 +157,7 @@ class Spread(Experiment):
                     else:
                         self._fail(work, reporter)
                 else:
-                    machines.engine.send(machine, remote.end, work.name)
+                    machines.engine.send(machine, remote.end, work.name, bool(waiting))
 
     def _begin(self, machines: Machines, work: Work, machine: str) -> Future[Any]:
         with named_errors(self.directory.path):

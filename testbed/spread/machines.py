@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class Machines:
         fix = None
         new = [one for one in self.engine.workers() if one not in self.answers and one not in self.left_out]
         asked = {one: self.engine.send(one, block.answer, self.lab) for one in new}
+        block.digest()  # it is kept, and machines compute theirs meanwhile
         for one, future in asked.items():
             answer, why = _result(future)
             if answer is None:
@@ -59,6 +61,13 @@ class Machines:
             told = shortened([f"{one}: {why}" for one, why in self.left_out.items()], TOLD, "; ")
             problem = f"none of {counted(len(self.left_out), 'machine')} can have the lab {self.lab}"
             raise HostError(f"{problem}: {told or 'there is none'}", fix=fix or "see why, and start workers there")
+
+    def prepare(self) -> None:
+        """Have machines start the processes of their blocks now, which import while trials are planned here. Of
+        workers on this machine, only as many do so as it has cores: there may be fewer blocks than workers."""
+        most = os.cpu_count() if self.engine.holds_machine else None
+        for machine in self.there[:most]:
+            self.engine.send(machine, block.prepare)
 
     @property
     def there(self) -> list[str]:
@@ -147,6 +156,7 @@ def opened(open_engine: Callable[[], Engine], spec: Spec) -> Machines:
     machines = Machines(open_engine(), spec.lab)
     try:
         machines.ask()
+        machines.prepare()
     except BaseException:
         machines.close()
         raise

@@ -1,14 +1,9 @@
-"""The files that a run's spec names, such as its own topologies, schemes and scripts.
-
-The run directory may be somebody else's, so a file is taken only if its content is what the run says it was
-(:mod:`testbed.trial.inputs` keeps a digest of each): nobody can have a file packed whose content he does not know.
-"""
+"""The files that a run's spec names, such as its own topologies, schemes and scripts, as far as their content is what
+the run says it was (:mod:`testbed.trial.input_files`)."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,16 +16,13 @@ from testbed.comparison.archive.packing import Entry
 from testbed.files.foreign import UnfitError, read_bytes, reason
 from testbed.run_directory import stored
 from testbed.spec import Source
-from testbed.trial.inputs import DIGITS, MOST_BYTES, MOST_FILES, built_from
+from testbed.trial.input_files import DATA, NO_FILE, checked, is_inside
+from testbed.trial.inputs import MOST_BYTES, MOST_FILES, built_from
 
 Records = Mapping[str, Mapping[str, Any]]
 """Records of trials, by their ids."""
 SPEC = "spec"
 """The archive's folder with the spec and its files."""
-DATA = re.compile(r"(?P<set>.*), samples|corpus (?P<corpus>.*[./].*)")
-"""Data of the user's: its values have a digest, and its files have none."""
-NO_FILE = re.compile(r".*, initial weights|corpus [^./]*|.* of the package .*")
-"""Names of inputs that have a digest, too, and are no files of the spec's folder."""
 NO_TRIAL = "no trial that ran tells its content; add it: --with NAME"
 UNKNOWN = "the run knows its values, and not its files; add each of them: --with NAME"
 
@@ -109,35 +101,15 @@ def _digests(records: Records) -> dict[str, str]:
     return dict(sorted(digests.items())[:MOST_FILES])
 
 
-def checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
-    """
-    Raises:
-        ValueError: the file is not what it was, or where an archive cannot have it. OSError: it cannot be read.
-    """
-    if not _is_inside(name):
-        raise ValueError("is outside of the spec's folder")
-    content = read_bytes(folder / name, most_bytes, folder)
-    if hashlib.sha256(content).hexdigest()[:DIGITS] != digest:
-        raise ValueError("was changed since the run")
-    return content
-
-
 def _asked_for(folder: Path, name: str) -> bytes:
     """
     Raises:
         UsageError: it is no file of the spec's folder.
     """
     fix = f"name a file of the spec's folder, which is {folder}"
-    if not _is_inside(name):
+    if not is_inside(name):
         raise UsageError(f"--with {name}: is outside of the spec's folder", fix=fix)
     try:
         return read_bytes(folder / name, MOST_BYTES, folder)
     except (OSError, UnfitError) as error:
         raise UsageError(f"--with {name}: {reason(error)}", fix=fix) from None
-
-
-def _is_inside(name: str) -> bool:
-    """Whether a path is written in the one way in which it leads to a file below the folder that it starts from.
-    Otherwise a run could name a file several times, with a guess at its content each."""
-    path = PurePosixPath(name)
-    return name == os.path.normpath(name) != "." and not path.is_absolute() and ".." not in path.parts

@@ -55,10 +55,19 @@ class Cut:
         """Links between machines, in order."""
         return [link for link in range(len(topology.links)) if self.crosses(topology, link)]
 
-    def crossing_bps(self, topology: Topology, machine: int) -> int:
-        """Sum of the rates of links between a machine and the others, in one direction (bit/s)."""
-        links = map(topology.links.__getitem__, self.crossing(topology))
-        return sum(link.rate_bps for link in links if machine in (self.machine[link.a], self.machine[link.b]))
+    def crossing_bps(self, topology: Topology, machine: int, changed_bps: Mapping[int, int] | None = None) -> int:
+        """Sum of the rates of links between a machine and the others, in the direction with more (bit/s).
+
+        Args:
+            changed_bps: rates of directed links that are not the topology's.
+        """
+        sums_bps = {True: 0, False: 0}
+        for directed in (2 * link + way for link in self.crossing(topology) for way in (0, 1)):
+            tail, head = self.machine[topology.tail(directed)], self.machine[topology.head(directed)]
+            if machine in (tail, head):
+                rate_bps = (changed_bps or {}).get(directed, topology.links[directed // 2].rate_bps)
+                sums_bps[machine == tail] += rate_bps
+        return max(sums_bps.values())
 
 
 def cut(topology: Topology, machines: Sequence[str], place: Mapping[str, str] | None = None) -> Cut:

@@ -4,6 +4,7 @@ each."""
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import measuring, queues
+from testbed.lab.machines.controller import circuits, measuring, queues
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.cut import Cut, cut
@@ -36,6 +37,7 @@ from testbed.lab.measurements import Burst, Calibration, Counters, Passed, Queue
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.network.impairing import NETEM
+from testbed.lab.netns.network.patch import check_alike
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.place import Opening
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -81,6 +83,10 @@ class MachinesLab:
         self._opened: dict[Connection, Any] = {}
         """Answers of machines to the request that opened their labs, by connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
+        self._settings, self._pairs, self._by_netem = LinkSettings(), list[tuple[int, int]](), False
+        self._patching, self._leaving = threading.Lock(), threading.Event()
+        self._planned: tuple[Topology, list[Blueprint]] | None = None
+        """Network whose circuits the machines have planned to move to, and its shares."""
         self._nics = Nics()
         self._hello: list[Any] = []
         self._work, self._reads = Path("/"), list[str]()
@@ -153,8 +159,6 @@ class MachinesLab:
         return [host.nics[0].name for host in self._machines.inventory.hosts]
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
-        if topology.panels is not None:
-            _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
         connections = self._connected()
         found = cut(topology, self.names, self._spread.place)
         if found.crossing(topology):
@@ -181,8 +185,9 @@ class MachinesLab:
         connections = self._connected()
         underlay = self._underlay(connections)
         asked = list(pairs)
-        by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
-        whole = blueprint(topology, settings, asked, every_address=self._every_address, by_netem=by_netem)
+        self._settings, self._pairs = settings, asked
+        self._by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
+        whole = self._blueprint(topology, asked)
         self._cut, self._topology, self._between = cut(topology, self.names, self._spread.place), topology, underlay
         self._routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
         self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
@@ -195,11 +200,16 @@ class MachinesLab:
             self._nics.measure(fleet, ends, self._host_nics)
             calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
             self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
+            self._nics.allow(self._most_bps())
             fleet.begin()
         except BaseException:
             with suppress(LabError):
                 self.down()
             raise
+
+    def _blueprint(self, topology: Topology, pairs: list[tuple[int, int]]) -> Blueprint:
+        every = self._every_address
+        return blueprint(topology, self._settings, pairs, every_address=every, by_netem=self._by_netem)
 
     def _merged(self, described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Join what machines say of their shares: by machine, and what the whole network has."""
@@ -224,17 +234,52 @@ class MachinesLab:
             "hosts": hosts,
         }
 
-    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:  # noqa: ARG002
-        _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
+    def _most_bps(self) -> list[float]:
+        """What links to other machines can use of each machine's NIC at most (bit/s), with what tunnels add."""
+        assert self._topology is not None
+        assert self._cut is not None
+        share = 1 + OUTER_BYTES / self._description["mtu"]
+        rates_bps = {link: one.rate_bps for link, one in self._changes.items() if one.rate_bps is not None}
+        return [share * self._cut.crossing_bps(self._topology, number, rates_bps) for number in range(len(self.names))]
+
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
+        with self._patching:
+            self._plan_patch(topology, pairs)
+
+    def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> list[Blueprint]:
+        fleet, found = self._up(), self._cut
+        assert self._topology is not None
+        assert self._between is not None
+        assert found is not None
+        check_alike(self._topology, topology)
+        whole = self._blueprint(topology, self._pairs if pairs is None else list(pairs))
+        shares = [share(whole, found, self._between, number) for number in range(len(fleet.connections))]
+        fleet.ask_each([MachineRequests.plan_patch(packed(one)) for one in shares], WORK_TIMEOUT_S)
+        self._planned = topology, shares
+        return shares
 
     def patch(
         self,
         topology: Topology,
-        dark_s: float,  # noqa: ARG002  # as the protocol has it
-        pairs: Iterable[tuple[int, int]] | None = None,  # noqa: ARG002
-        lit: Callable[[], object] = lambda: None,  # noqa: ARG002
+        dark_s: float,
+        pairs: Iterable[tuple[int, int]] | None = None,
+        lit: Callable[[], object] = lambda: None,
     ) -> Patched:
-        _refuse(f"{topology.expression}: circuits of patch panels do not move between machines")
+        """Move circuits; they are dark a little longer than is asked, for machines take each step together."""
+        with self._patching:
+            fleet, planned = self._up(), self._planned
+            if planned is None or planned[0] is not topology:
+                planned = topology, self._plan_patch(topology, pairs)
+            before, self._planned = self._topology, None
+            assert before is not None
+            dark_at_s, lit_s = circuits.move(fleet, dark_s, self._leaving)
+            lit()
+            fleet.ask(MachineRequests.read_back_moved())
+            self._topology = topology
+            self._shares = [
+                replace(one, impairments=was.impairments) for one, was in zip(planned[1], self._shares, strict=True)
+            ]
+            return Patched.between(before, topology, dark_at_s, lit_s)
 
     def agent(self) -> list[str]:
         _refuse("programs of one node start none on nodes of other machines")
@@ -323,6 +368,7 @@ class MachinesLab:
         for change in changes:
             link = change.directed_link
             self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
+        self._nics.allow(self._most_bps())
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
         """Measure ways that cross at the same time: one by one, they would not show that they share an underlay."""
@@ -366,7 +412,7 @@ class MachinesLab:
 
     def counters(self) -> list[Counters]:
         found = self._up().ask(MachineRequests.counters())
-        self._nics.read(self._up(), ends=True)
+        self._nics.read(self._up())
         for number, (connection, counted) in enumerate(zip(self._up().connections, found, strict=True)):
             with connection.named():
                 self._check_links(number, [link for link, *_ in counted])
@@ -400,7 +446,9 @@ class MachinesLab:
         self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
 
     def watch_queues(self) -> bool:
-        """Begin to read queues on each machine, at moments of its own."""
+        """Begin to read queues on each machine, at moments of its own. A trial does so when it begins, so NICs are read
+        from now on, too."""
+        self._nics.begin(self._up())
         return all(self._up().ask(MachineRequests.watch_queues()))
 
     def queues(self) -> Queues:
@@ -452,17 +500,17 @@ class MachinesLab:
         worst = sorted(one["uncertainty_s"] for one in clocks)
         found = {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
         if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
-            share = 1 + OUTER_BYTES / self._description["mtu"]
-            most_bps = [
-                share * self._cut.crossing_bps(self._topology, number) for number in range(len(self._fleet.connections))
-            ]
-            found["underlay"] = self._nics.used(self.names, most_bps)
+            found["underlay"] = self._nics.used(self.names)
         return found
 
     def monitor(self) -> FleetMonitor:
         return FleetMonitor(self._up())
 
     def down(self) -> None:
+        self._leaving.set()
+        with self._patching:
+            self._leaving.clear()
+        self._planned = None
         fleet, self._fleet, self._topology, self._cut = self._fleet, None, None, None
         self._description, self._shares = {}, []
         if fleet is None:

@@ -28,6 +28,7 @@ from testbed.lab.netns.network.blueprint import (
     initial_impairments,
 )
 from testbed.lab.netns.network.impairing import NETEM
+from testbed.lab.netns.network.patch import check_alike
 from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
@@ -150,19 +151,18 @@ class NetnsLab:
             self._sandbox.ask(Sandbox.reroute())
             if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
                 raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
-            joined_s = self._sandbox.ask(Sandbox.join())
+            self._sandbox.ask(Sandbox.join())
+            lit_s = self._sandbox.ask(Sandbox.change_routes())
             lit()
             self._sandbox.ask(Sandbox.read_back_moved())
             before, settings, at_first = self._needed()
             self._asked, self._planned = (topology, settings, at_first), None
             self._wanted = replace(planned, impairments=self._needed_plan().impairments)
-            old, new = before.circuits.items(), topology.circuits.items()
-            return Patched(len(old - new) // 2, len(new - old) // 2, parted_s, joined_s)
+            return Patched.between(before, topology, parted_s, lit_s)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> None:
         up, settings, at_first = self._needed()
-        if replace(topology, panels=up.panels) != up:
-            raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
+        check_alike(up, topology)
         planned = self._blueprint(topology, settings, at_first if pairs is None else pairs)
         self._sandbox.ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned

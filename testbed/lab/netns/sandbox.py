@@ -223,10 +223,15 @@ class Sandbox:
         self._up().send(self._planned().dark)
 
     @request
-    def join(self) -> float:
-        """End the patch: new circuits carry light; return when they did."""
+    def join(self) -> None:
+        """Go on with the patch: new circuits carry light."""
+        self._up().send(self._planned().joining)
+
+    @request
+    def change_routes(self) -> float:
+        """End the patch: new circuits are in use; return when they were."""
         network, planned = self._up(), self._planned()
-        network.send(planned.joining)
+        network.send(planned.changing)
         lit_s = time.monotonic()
         impairments = network.blueprint.impairments  # which may have changed since it was planned
         network.blueprint = replace(planned.after, impairments=impairments)

@@ -184,12 +184,14 @@ def test_points_that_read_alike_have_ids_of_their_own() -> None:
     assert all(len(trial.id) < 200 for trial in found)
 
 
-def test_open_mpi_on_machines_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lab", ["baremetal", "machines"])
+def test_open_mpi_on_machines_is_refused_before_anything_is_touched(tmp_path: Path, lab: str) -> None:
     """Its daemons would have to reach each other by ssh."""
     arms = "arms=[{topology: star(hosts=3), scheme: openmpi}]"
     assert trials(read(SPEC, "spec.yaml", tmp_path, [arms]))
-    with pytest.raises(SpecError, match=r"arms.0: scheme openmpi: mpirun reaches the other hosts by ssh"):
-        trials(read(SPEC, "spec.yaml", tmp_path, [arms, "lab=baremetal"]))
+    told = rf"arms.0: scheme openmpi: mpirun reaches the other hosts by ssh from the first one, and the lab {lab} has"
+    with pytest.raises(SpecError, match=told):
+        trials(read(SPEC, "spec.yaml", tmp_path, [arms, f"lab={lab}"]))
 
 
 def test_a_scheme_in_a_file_makes_the_same_trial_from_wherever_the_spec_is_read(

@@ -11,6 +11,7 @@ import pytest
 from testbed.files.foreign import UnfitError
 from testbed.spread import bundle
 from testbed.spread.bundle import pack, unpack
+from testbed.trial.inputs import MOST_BYTES
 
 
 def packed(name: str, kind: bytes = tarfile.REGTYPE) -> bytes:
@@ -47,6 +48,10 @@ def test_nothing_but_files_below_the_folder_is_written(tmp_path: Path, sent: obj
     with pytest.raises(UnfitError):
         unpack(sent, inside)
     assert [*tmp_path.rglob("*")] == [inside]
+
+
+def test_the_files_of_a_spec_have_room() -> None:
+    assert bundle.LARGEST_BYTES == 2 * MOST_BYTES
 
 
 def test_too_much_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

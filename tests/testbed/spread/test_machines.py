@@ -29,7 +29,8 @@ from testbed.spec import Source, read
 from testbed.spread import block, bundle, dask
 from testbed.spread.bundle import pack
 from testbed.spread.gather import Spread
-from testbed.spread.machines import Machines
+from testbed.spread.machines import Machines, opened
+from tests.patience import until
 
 from ..capacity.made_up import known
 from ..conftest import PROFILE, Called
@@ -80,7 +81,7 @@ class MadeUp:
     def _block(self, worker: str, folder: Path, order: block.Order) -> dict[str, Any]:
         folder.mkdir(parents=True)
         bundle.unpack(order.packed, folder)
-        run = folder / block.OUT
+        run = folder / bundle.OUT
         with Experiment.new(source_of(folder / bundle.RUN), run, only=lambda _: order.ids) as begun:
             begun.go(silent)
         for trial in begun.planned:
@@ -122,6 +123,23 @@ def test_a_machine_without_a_block_is_idle_and_named(tmp_path: Path) -> None:
     assert "d is left out: no tc here" in said
     assert {record["machine"] for record in run.records.values()} == {"a", "b"}
     assert ("c", "following") not in engine.asked
+
+
+def test_machines_that_may_run_blocks_prepare_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    engine = MadeUp({"d": unfit("install it")} | dict.fromkeys(["a", "b", "c"], FITS))
+    opened(lambda: engine, spec().spec)
+    assert [machine for machine, task in engine.asked if task == "prepare"] == ["a", "b"]
+
+
+def test_a_process_that_gets_no_order_ends_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(block, "LEASE_S", 0.5)
+    block.prepare()
+    (process,) = block._idle
+    assert [path.name.partition("-")[0] for path in tmp_path.iterdir()] == ["blocks"]
+    until(lambda: process.code is not None and not block._idle and not [*tmp_path.iterdir()])
+    assert not process.fits(b"")
 
 
 @pytest.mark.usefixtures("ideal")

@@ -75,7 +75,7 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
 
 
 def blocks_of(pid: int) -> dict[int, int]:
-    """Processes of blocks below a run's process, by number, and their workers."""
+    """Processes below a run's process that run a block, by number, and their workers."""
     parents: dict[int, int] = {}
     blocks: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -83,9 +83,10 @@ def blocks_of(pid: int) -> dict[int, int]:
             try:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 words = (entry / "cmdline").read_bytes().split(b"\0")
+                has_order = (entry / "cwd").readlink() != Path("/")
             except OSError:
                 continue
-            if b"testbed.spread.block" in words:
+            if b"testbed.spread.block" in words and has_order:
                 blocks.append(int(entry.name))
     return {block: parents[block] for block in blocks if parents.get(parents[block]) == pid}
 
@@ -130,6 +131,16 @@ def test_a_worker_that_is_killed_takes_its_block_along_and_the_block_is_done_aga
     assert "is lost to PS-b32 and what is compared with it" in said
     (machine,) = {one["machine"] for one in found.values()}
     assert f"{machine} is lost" not in said
+
+
+def test_blocks_of_a_worker_share_a_process_and_what_it_opened(folder: Path) -> None:
+    opened = PLACE.replace("        return Place()", "        open('opened', 'a').write('x')\n        return Place()")
+    (folder / "waiting.py").write_text(opened.replace("'opened'", repr(str(folder / "opened"))))
+    (ran,) = commands(folder, ("run", "spec.yaml", "--on", "local://1", "--out", "run"))
+    assert ran.code == 0, ran
+    assert {one["status"] for one in records(folder / "run").values()} == {"done"}
+    assert len({one["at"] for one in records(folder / "run").values()}) == 2
+    assert (folder / "opened").read_text() == "x"
 
 
 @pytest.mark.parametrize("end", [pytest.param(signal.SIGKILL, marks=pytest.mark.rehearse), signal.SIGINT])

@@ -130,6 +130,8 @@ MACHINES = AgentKind(
         "up": Description,
         "read_back": Description,
         "impair": Description,
+        "part": Number,
+        "change_routes": Number,
         "said": list[tuple[Whole, Said]],
         "spot_check": Looked,
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],

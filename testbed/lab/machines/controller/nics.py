@@ -49,8 +49,9 @@ class Nics:
         """Addresses and ports for beats, by machine."""
         self._count = 0
         self._rates_bps: list[float] = []
-        self._now: list[_Row] = []
-        self._last: list[_Row] = []
+        self._rows: list[_Row] = []
+        self._allowed_bps: list[Sequence[float]] = []
+        """What links between machines can use of each NIC at most: when the trial began, and after each change."""
 
     def measure(self, fleet: Fleet, ends: Sequence[tuple[str, int]], names: Sequence[str]) -> None:
         """Measure, unless that was done, how much each NIC carries while every machine sends to the next one (bit/s of
@@ -63,7 +64,7 @@ class Nics:
         Raises:
             LabError: it could not be measured.
         """
-        self._names, self._ends = list(names), list(ends)
+        self._names, self._ends, self._rows, self._allowed_bps = list(names), list(ends), [], []
         count = len(ends)
         if self._rates_bps or count < 2:
             return
@@ -78,23 +79,30 @@ class Nics:
             )
         self._rates_bps = found
 
-    def read(self, fleet: Fleet, *, ends: bool = False) -> None:
-        """Read all NICs. A trial is what lies between two readings that are its ``ends``."""
+    def begin(self, fleet: Fleet) -> None:
+        """Begin a trial: what was before does not count."""
+        self._rows, self._allowed_bps = [], self._allowed_bps[-1:]
+        self.read(fleet)
+
+    def allow(self, most_bps: Sequence[float]) -> None:
+        """Note what links between machines can use of each NIC from now on (bit/s): each is full at its rate."""
+        self._allowed_bps.append(most_bps)
+
+    def read(self, fleet: Fleet) -> None:
+        """Read all NICs. A trial lasts until the last reading."""
         self._count += 1
         calls = [
             MachineRequests.nic(name, self._count, [end for end in self._ends if end != own])
             for name, own in zip(self._names, self._ends, strict=True)
         ]
-        row = _Row(self._count, time.monotonic(), fleet.ask_each(calls))
-        self._now.append(row)
-        if ends:
-            self._last, self._now = self._now, [row]
+        self._rows.append(_Row(self._count, time.monotonic(), fleet.ask_each(calls)))
 
-    def used(self, machines: Sequence[str], most_bps: Sequence[float]) -> list[dict[str, Any]]:
-        """Say what NICs were used for in the last trial, as :func:`testbed.fidelity.underlay.judge` wants it."""
+    def used(self, machines: Sequence[str]) -> list[dict[str, Any]]:
+        """Say what NICs were used for in the trial, as :func:`testbed.fidelity.underlay.judge` wants it. Of rates that
+        links had one after another, those count with which they could use the most."""
         found = []
         for number, name in enumerate(machines):
-            rows = [(row.at_s, row.told[number]["counts"]) for row in self._last]
+            rows = [(row.at_s, row.told[number]["counts"]) for row in self._rows]
             cut = max(self._cuts(number), key=lambda one: one.lasts_s, default=None)
             peaks = [
                 8 * max(after[way] - before[way] for way in (0, 1)) / (until_s - since_s)
@@ -106,7 +114,7 @@ class Nics:
                     "machine": name,
                     "nic": self._names[number],
                     "rate_bps": self._rates_bps[number],
-                    "most_bps": most_bps[number],
+                    "most_bps": max(most_bps[number] for most_bps in self._allowed_bps),
                     "peak_bps": max(peaks, default=0.0),
                     "dropped": dropped,
                     "cut_s": 0.0 if cut is None else cut.lasts_s,
@@ -117,8 +125,8 @@ class Nics:
         return found
 
     def _cuts(self, machine: int) -> Iterator[Cut]:
-        """Yield the times in which nothing came to a machine from another one, in the last trial."""
-        rows = self._last
+        """Yield the times in which nothing came to a machine from another one, in the trial."""
+        rows = self._rows
         if not rows:
             return
         known = [row for row in rows if row.at_s + TRAVEL_S <= rows[-1].at_s]

@@ -221,6 +221,37 @@ class MachineRequests(AgentRequests):
         return self._lab.describe()
 
     @request
+    def plan_patch(self, share: str) -> None:
+        """Work out how the share becomes this one, pickled, which has other circuits. The next requests are the steps
+        of the patch (:mod:`testbed.lab.netns.network.patch`)."""
+        self._lab.plan_share_patch(_unpacked(share))
+
+    @request
+    def part(self) -> float:
+        """Make circuits that go dark; return when they were."""
+        return self._lab.part()
+
+    @request
+    def reroute(self) -> None:
+        """Do what can be done while it is dark."""
+        self._lab.reroute()
+
+    @request
+    def join(self) -> None:
+        """Let new circuits carry light."""
+        self._lab.join()
+
+    @request
+    def change_routes(self) -> float:
+        """Use new circuits; return when that was done."""
+        return self._lab.change_routes()
+
+    @request
+    def read_back_moved(self) -> None:
+        """Read back what the patch changed here."""
+        self._lab.read_back_moved()
+
+    @request
     def counters(self) -> list[Any]:
         """Read the counters of each directed link that leaves a node here, as
         :class:`testbed.lab.measurements.Counters`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LinkSettings
@@ -37,6 +38,7 @@ class ShareLab(NetnsLab):
     def __init__(self, machine: int) -> None:
         super().__init__()
         self._machine, self._pid = machine, os.getpid()
+        self._next: Blueprint | None = None
         self._numbers: Mapping[int, int] = {}
         """Open files of nodes' namespaces, in the sandbox's process."""
 
@@ -65,6 +67,34 @@ class ShareLab(NetnsLab):
     def said(self, chosen: readback.Sample) -> dict[int, Said]:
         """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
         return self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
+
+    def plan_share_patch(self, plan: Blueprint) -> None:
+        """Work out how the share becomes this one, which has other circuits."""
+        self._sandbox.ask(Sandbox.plan_patch(plan), timeout_s=WORK_TIMEOUT_S)
+        self._next = plan
+
+    def part(self) -> float:
+        """Make the planned patch's circuits that go dark, as far as their panels are here; return when they were. This
+        and the following steps are those of :mod:`testbed.lab.netns.network.patch`."""
+        return self._sandbox.ask(Sandbox.part())
+
+    def reroute(self) -> None:
+        """Do what can be done while circuits are dark."""
+        self._sandbox.ask(Sandbox.reroute())
+
+    def join(self) -> None:
+        """Let new circuits carry light, as far as their panels are here."""
+        self._sandbox.ask(Sandbox.join())
+
+    def change_routes(self) -> float:
+        """End the patch; return when that was."""
+        return self._sandbox.ask(Sandbox.change_routes())
+
+    def read_back_moved(self) -> None:
+        """Read back what the patch changed here. Raises LabError: something differs."""
+        self._sandbox.ask(Sandbox.read_back_moved())
+        assert self._next is not None
+        self._wanted, self._next = replace(self._next, impairments=self._needed_plan().impairments), None
 
     def start(self, node: int, program: Program, log: str) -> Attached:
         found = super().start(node, program, log)

@@ -1,19 +1,25 @@
-"""Moves of circuits while the network is up, worked out beforehand so that each of three steps is one batch a node.
+"""Moves of circuits while the network is up, worked out beforehand so that each of four steps is one batch a node.
 
 1. The circuits that go are parted: their ports are dark. What stays is not touched.
 2. While it is dark, servers learn their new neighbours, and new routes where the old ones led into the dark.
-3. The new circuits are joined; then servers change the routes that have worked until now.
+3. The new circuits are joined.
+4. Servers change the routes that have worked until now.
+
+Where nodes are on several machines, each machine does its share of a step, and none begins the next one before all have
+done that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from testbed.base.errors import LabError
 from testbed.lab.netns.kernel_interface import rtnetlink
 from testbed.lab.netns.kernel_interface.netlink import Request
 from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan
+from testbed.topologies.model import Topology
 
 Requests = Mapping[int, list[Request]]
 """Requests by node."""
@@ -28,25 +34,36 @@ class Patch:
     parting: Requests
     dark: Requests
     joining: Requests
+    changing: Requests
 
     @property
     def touched(self) -> list[NodePlan]:
         """Nodes that the move changes."""
-        return [self.after.nodes[index] for index in sorted({*self.parting, *self.dark, *self.joining})]
+        changed = {*self.parting, *self.dark, *self.joining, *self.changing}
+        return [self.after.nodes[index] for index in sorted(changed)]
+
+
+def check_alike(up: Topology, topology: Topology) -> None:
+    """
+    Raises:
+        LabError: what is up does not become this network by moves of circuits.
+    """
+    if replace(topology, panels=up.panels) != up:
+        raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
 
 
 def plan(before: Blueprint, after: Blueprint) -> Patch:
-    """Plan the move from one network to another."""
+    """Plan the move from one network to another, as far as nodes are on this machine."""
     way = _Way(before, after)
-    steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {})
-    for node in sorted(after.nodes, key=lambda node: node.mode != "panel"):
+    steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {}, {})
+    for node in after.own_nodes:
         was, index = before.nodes[node.index], node.index
         steps[0][index] = list(_part(before, after, was))
         wanted = {route.destination for route in (*was.routes, *node.routes)}
         lost = {destination for destination in wanted if way.is_lost(index, destination)}
-        changed = [*_route(after, was, node, wanted - lost)]
         steps[1][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
-        steps[2][index] = [*_join(before, after, node), *changed, *_leave(before, after, was)]
+        steps[2][index] = [*_join(before, after, node)]
+        steps[3][index] = [*_route(after, was, node, wanted - lost), *_leave(before, after, was)]
     return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
 
 

@@ -6,15 +6,17 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import LabError, SpecError
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.machines.lab import MachinesLab
 from testbed.lab.place import Opening
+from testbed.lab.programs import Program
+from testbed.topologies.addressing import plan
 from testbed.topologies.build import build
 from tests.patience import until
 from tests.rehearsal.rehearsal import Rehearsal
@@ -41,15 +43,29 @@ from ..test_delays import (
     test_a_link_between_hosts_that_forward_can_be_impaired,
     test_each_link_can_be_impaired_while_it_is_in_use,
 )
+from ..test_patch import (
+    hops,
+    moved,
+    test_a_dark_port_loses_what_is_sent_into_it_and_no_other_port_hears_it,
+    test_a_move_that_cannot_be_changes_nothing,
+    test_a_network_goes_down_while_circuits_are_dark,
+    test_after_a_move_addresses_are_the_same_and_ways_are_new,
+    test_look_ahead_and_flip,
+)
+from ..test_patch import up as panels_up
 from ..test_queues import FRAME_BYTES, PACKETS, flood
 from .conftest import MTU
 
 __all__ = [
     "test_a_blocked_link_carries_nothing_and_opens_again",
     "test_a_command_is_run_and_waited_for",
+    "test_a_dark_port_loses_what_is_sent_into_it_and_no_other_port_hears_it",
     "test_a_link_between_hosts_that_forward_can_be_impaired",
+    "test_a_move_that_cannot_be_changes_nothing",
+    "test_a_network_goes_down_while_circuits_are_dark",
     "test_a_node_has_several_processes_each_with_its_own_end_and_log",
     "test_a_program_beside_the_workers_takes_signals",
+    "test_after_a_move_addresses_are_the_same_and_ways_are_new",
     "test_down_ends_what_runs",
     "test_each_link_can_be_impaired_while_it_is_in_use",
     "test_it_goes_down_and_up_again_as_something_else",
@@ -57,6 +73,7 @@ __all__ = [
     "test_it_tells_what_each_link_carries_or_that_it_cannot",
     "test_it_watches_queues_or_says_that_it_cannot",
     "test_links_carry_their_rate_and_count_it",
+    "test_look_ahead_and_flip",
     "test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on",
     "test_processor_time_of_a_worker_and_of_what_it_starts_is_told",
     "test_rates_and_queues_change_while_it_is_up",
@@ -104,6 +121,49 @@ def test_what_waits_on_any_machine_is_told_on_our_clock(lab: MachinesLab) -> Non
     assert all(10 * FRAME_BYTES < one <= PACKETS * FRAME_BYTES for one in most.values())
     assert all(began_s - 0.1 < one.start_s < time.monotonic() for one in found.windows)
     assert (found.readings > 1, found.problem) == (True, None)
+
+
+def test_circuits_that_stay_are_not_disturbed_and_those_that_move_are_dark(lab: MachinesLab, tmp_path: Path) -> None:
+    """As in the lab netns. Programs ping: a machine runs one command at a time."""
+    topology = panels_up(lab, "servers=6,degree=2,rings=[1]")
+    target = moved(topology, circuits=(("0-1", "2-3", "4-5"), ("0-3", "1-4", "2-5")))
+    addresses = plan(topology)
+    logs = {name: tmp_path / name for name in ("staying", "going", "coming")}
+    ends = zip(logs.values(), ((1, 0), (5, 1), (3, 1)), strict=True)
+    words = ("ping", "-D", "-n", "-c", "300", "-i", "0.01", "-W", "1")
+    begun = [lab.start(0, Program((*words, addresses.of(*end)), {}, str(tmp_path)), str(path)) for path, end in ends]
+    until(lambda: all(path.exists() and "ttl=" in path.read_text() for path in logs.values()))
+    done = lab.patch(target, 0.4)
+    assert 0.4 <= done.lit_s - done.dark_s < 2.0
+    assert [one.wait(30.0) for one in begun] == [0, 0, 0]
+    texts = {name: path.read_text() for name, path in logs.items()}
+    heard_s = {
+        name: [float(line[1:].split("]")[0]) for line in text.splitlines() if line.startswith("[")]
+        for name, text in texts.items()
+    }
+    assert len(heard_s["staying"]) == 300
+    silences_s = {name: max(later - earlier for earlier, later in pairwise(times)) for name, times in heard_s.items()}
+    assert min(silences_s["going"], silences_s["coming"]) > 0.39
+    assert hops(lab, 0, addresses.of(3, 1)) == 1
+
+
+def test_a_link_that_was_raised_counts_with_the_highest_rate_that_it_had(lab: MachinesLab) -> None:
+    rate_bps = 100_000_000
+    topology = build("star(hosts=3)", rate_bps=rate_bps)
+    lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+    assert lab._cut is not None
+    link = lab._cut.crossing(topology)[0]
+    before = {one["machine"]: one["most_bps"] for one in lab.describe()["underlay"]}
+    lab.watch_queues()
+    for changed_bps in (3 * rate_bps, rate_bps):
+        lab.adjust([LinkChange(2 * link, rate_bps=changed_bps)])
+    after = {one["machine"]: one["most_bps"] for one in lab.describe()["underlay"]}
+    ends = {lab.names[lab._cut.machine[node]] for node in (topology.tail(2 * link), topology.head(2 * link))}
+    assert {name for name in after if after[name] > before[name]} == ends
+    more = 2 * rate_bps * (1 + 50 / LinkSettings().mtu)
+    assert all(after[name] - before[name] == pytest.approx(more, rel=0.001) for name in ends)
+    lab.watch_queues()
+    assert {one["machine"]: one["most_bps"] for one in lab.describe()["underlay"]} == before
 
 
 def test_a_command_of_the_users_own_runs_on_a_node(lab: MachinesLab, tmp_path: Path) -> None:

@@ -28,14 +28,17 @@ class Counting:
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
-def read(monkeypatch: pytest.MonkeyPatch, fleet: Any, moments: Sequence[float], ends: Sequence[bool]) -> Nics:
-    """NICs of two machines after these readings."""
+def read(monkeypatch: pytest.MonkeyPatch, fleet: Any, moments: Sequence[float], begin: Sequence[bool] = ()) -> Nics:
+    """NICs of two machines after readings at these moments; a trial begins with the first one, and as ``begin`` says
+    with others."""
     nics, times = Nics(), iter(moments)
     nics._names, nics._rates_bps = ["eth1", "eth1"], [1000.0, 2000.0]
     nics._ends = [(address, 7) for address in ADDRESSES]
+    nics.allow([500.0, 600.0])
     monkeypatch.setattr("testbed.lab.machines.controller.nics.time.monotonic", lambda: next(times))
-    for end in ends:
-        nics.read(fleet, ends=end)
+    for number in range(len(moments)):
+        begins = not number or (number < len(begin) and begin[number])
+        (nics.begin if begins else nics.read)(fleet)
     return nics
 
 
@@ -48,10 +51,10 @@ ROWS = [
 NO_CUT = {"cut_s": 0.0, "cut_at_s": None, "cut_from": None}
 
 
-def test_the_busiest_interval_of_the_last_trial_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_busiest_interval_of_the_trial_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = [([], []), ([1], [1]), ([2], [2])]
-    nics = read(monkeypatch, Counting(ROWS[:3], heard), (0.0, 1.0, 3.0), (True, False, True))
-    first, second = nics.used(["node1", "node2"], [500.0, 600.0])
+    nics = read(monkeypatch, Counting(ROWS[:3], heard), (0.0, 1.0, 3.0))
+    first, second = nics.used(["node1", "node2"])
     assert first == {
         "machine": "node1",
         "nic": "eth1",
@@ -64,10 +67,20 @@ def test_the_busiest_interval_of_the_last_trial_counts(monkeypatch: pytest.Monke
     assert (second["peak_bps"], second["dropped"]) == (7200.0, 0)
 
 
-def test_what_was_before_the_last_trial_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    nics = read(monkeypatch, Counting(ROWS), (0.0, 1.0, 3.0, 5.0), (True, False, True, True))
-    first, _ = nics.used(["node1", "node2"], [500.0, 600.0])
+def test_what_was_before_the_trial_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    nics = read(monkeypatch, Counting(ROWS), (0.0, 1.0, 3.0, 5.0), (True, False, True, False))
+    first, _ = nics.used(["node1", "node2"])
     assert (first["peak_bps"], first["dropped"]) == (8 * 190 / 2, 2)
+
+
+def test_links_count_with_the_rates_with_which_they_could_use_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    nics = read(monkeypatch, Counting(ROWS[:1]), (0.0,))
+    nics.allow([900.0, 600.0])
+    nics.allow([700.0, 300.0])
+    assert [one["most_bps"] for one in nics.used(["node1", "node2"])] == [900.0, 600.0]
+    monkeypatch.undo()
+    nics.begin(Counting(ROWS[:1]))
+    assert [one["most_bps"] for one in nics.used(["node1", "node2"])] == [700.0, 300.0], "the next trial has the last"
 
 
 CUTS: dict[str, tuple[list[tuple[list[int], list[int]]], tuple[float, float]]] = {
@@ -86,7 +99,7 @@ def test_a_time_in_which_nothing_came_is_seen(monkeypatch: pytest.MonkeyPatch, n
     heard, (first_s, second_s) = CUTS[name]
     moments = (10.0, 11.0, 12.0, 13.0, 13.5) if first_s else (10.0, 10.9, 11.4, 11.8, 12.2)
     fleet = Counting([ROWS[0]] * 5, heard)
-    found = read(monkeypatch, fleet, moments, (True, False, False, False, True)).used(["node1", "node2"], [500.0] * 2)
+    found = read(monkeypatch, fleet, moments).used(["node1", "node2"])
     assert [one["cut_s"] for one in found] == [first_s, second_s]
     if first_s:
         assert (found[0]["cut_at_s"], found[0]["cut_from"]) == (0.0, "node2")

@@ -21,6 +21,7 @@ workload: {kind: profile, model: lenet5, batch: 2, iterations: 2, compute: {pace
 arms:
   - {topology: star(hosts=9), scheme: [ring, ps]}
   - {topology: "bcube(n=3,k=2)", scheme: bml}
+  - {topology: "patch_panel(servers=6,degree=2)", scheme: ring}
 retries: 0
 quiet: 0 s
 """
@@ -62,7 +63,7 @@ def test_forests_bytes_and_sums_are_those_of_netns(
     local: Sequence[dict[str, Any]], machines: Path, tmp_path: Path
 ) -> None:
     spread = records(tmp_path, "--backend", "machines", "--inventory", str(machines))
-    assert [one["scheme"] for one in spread] == ["ring", "ps", "bml"]
+    assert [one["scheme"] for one in spread] == ["ring", "ps", "bml", "ring"]
     for there, here in zip(spread, local, strict=True):
         assert (there["id"], there["status"]) == (here["id"], "done")
         assert there["sums"] == here["sums"]
