@@ -167,7 +167,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     needed = least_repeats(len(METRICS) * len(side.cells))
     of_cells = [[one for one in side.trials if one.cell == cell] for cell in side.cells]
     few = [trials for trials in of_cells if _fewest(trials) < needed]
-    are_repeated = all(len(trials) >= REPEATS for trials in few)
+    are_repeated = all(len(trials) >= min(needed, REPEATS) for trials in few)
     mend = f"testbed report {run} says why others are not" if are_repeated else f"run with --set repeats={REPEATS}"
     of = counted(len(side.cells), "cell")
     note = f"{len(few)} of {of} with fewer than the {needed} trials, VALID in every number, that a decision needs"
