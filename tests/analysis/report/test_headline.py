@@ -159,8 +159,8 @@ def test_the_networks_of_arms_without_a_pair_are_said_too(run: Run) -> None:
     """Ring ran at a batch at which the first arm failed, and so is beside nothing."""
     left = replace(run, trials=tuple(trial for trial in run.trials if trial.id != "ring-b16"))
     assert headline.unlike(left) == (
-        "Networks differ, so arms are ranked only within each: PS on fat-tree and Ring on fat-tree ran on star(hosts=9) "
-        "with 9 workers; BML on BCube ran on bcube(n=3,k=2) with 9 workers."
+        "Networks differ, so arms are ranked only within each: PS on fat-tree and Ring on fat-tree ran on "
+        "star(hosts=9) with 9 workers; BML on BCube ran on bcube(n=3,k=2) with 9 workers."
     )
 
 

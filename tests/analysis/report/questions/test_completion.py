@@ -203,9 +203,8 @@ def test_arms_on_other_networks_are_not_ranked(run: Run) -> None:
 
 def test_a_single_arm_of_a_network_has_no_largest_speed_up(run: Run) -> None:
     one = only(run, "ps-b16", "ring-b16")
-    many = [
-        replace(one.trials[1], label=f"ring {n}", id=f"ring-{n}", topology=f"star(hosts={9 + n})") for n in range(5)
-    ]
+    ring = one.trials[1]
+    many = [replace(ring, label=f"ring {n}", id=f"ring-{n}", topology=f"star(hosts={9 + n})") for n in range(5)]
     resolved = one.resolved | {"arms": [{"label": label} for label in ("PS on fat-tree", *(t.label for t in many))]}
     labels = ("PS on fat-tree", *(trial.label for trial in many))
     wide = replace(one, trials=(one.trials[0], *many), labels=labels, resolved=resolved)
