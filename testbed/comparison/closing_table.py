@@ -131,9 +131,8 @@ def notes(records: Records, first: str) -> list[str]:
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
     if uncounted:
-        meaning.append(
-            f"no speed-up, because no repeat has a JCT that counts in both arms: {shortened(list(uncounted), MOST_NAMED)}"
-        )
+        whose = shortened(list(uncounted), MOST_NAMED)
+        meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {whose}")
     if elsewhere:
         meaning.append(f"speed-up of arms on another network than {first}, so no ranking: {', '.join(elsewhere)}")
     if not told:
