@@ -75,7 +75,7 @@ def test_a_default_is_said_once() -> None:
     [
         ("links.ratee", "did you mean links.rate or links.reorder?"),
         ("links.speed", "testbed spec links lists the keys there"),
-        ("links.batch", "did you mean workload.batch?"),
+        ("links.batch", "did you mean workload.batch or arms.jobs.batch?"),
         ("LINKS", "did you mean links?"),
         ("queue", "did you mean links.queue or perturb.queue?"),
         ("compute", "did you mean workload.compute?"),
