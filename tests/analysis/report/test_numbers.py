@@ -349,6 +349,9 @@ def test_reasons_do_not_run_together_in_markdown(run: Run) -> None:
         spoilt, checks=two, numbers={n: replace(v, spoilt_by=("cpu", "steal")) for n, v in spoilt.numbers.items()}
     )
     assert "cpu: too much; steal: too much" in markdown.render(replace(run, trials=(trial,)))
+    failed = replace(spoilt, done=False, error="h3 ended with status 1\nlast lines of its log:\n  a\n\n  b")
+    told = markdown.render(replace(run, trials=(failed,)))
+    assert "FAILED. h3 ended with status 1; last lines of its log: a; b\n" in told
 
 
 def test_times_one_per_cent_apart_differ_in_the_table(run: Run) -> None:
