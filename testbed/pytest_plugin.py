@@ -19,6 +19,7 @@ Nothing of size is imported, and nothing runs, where no test has the mark.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -38,6 +39,8 @@ OPTIONS = {"metrics": "--metric", "threshold": "--threshold", "set": "--set", "a
 BY_KEY = ("threshold", "set")
 """Options that may be a dict."""
 COMPARISON = "comparison.json"
+_DIFFER = re.compile(r"^the conditions of .* differ: ")
+"""Names of files that would fill a summary's line before what differs."""
 EXAMPLES = {
     "spec": "experiments/mine.yaml",
     "baseline": "baseline.json",
@@ -187,7 +190,8 @@ def _verdict(out: Path, told: str) -> str:
     says = [_worse(one) for one in sorted(worse, key=_slowdown, reverse=True)]
     says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]
     lines = told.replace(":\n  ", ": ").splitlines()  # what differs is below "the conditions of A and B differ:"
-    says += [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    says += [_DIFFER.sub("conditions differ: ", line) for line in errors]
     says += [line for line in lines if ": FAILED: " in line]
     more = f" (and {len(says) - 1} more)" if len(says) > 1 else ""
     return f"{says[0]}{more}" if says else "testbed run ended without a verdict"

@@ -83,5 +83,21 @@ def _line(row: Row) -> Line:
 
 
 def _pictures(finding: Finding) -> list[Markup]:
-    groups = [picture(list(rows)) for _, rows in groupby(finding.rows, key=lambda row: row.unit)]
-    return [Markup(svg) for svg in groups if svg]
+    return [Markup(svg) for svg in map(picture, _together(finding.rows)) if svg]
+
+
+def _together(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that share a picture: those of a unit that stand together; or all of a unit, where one would be alone and so
+    in no picture."""
+    groups = [list(group) for _, group in groupby(rows, key=_unit)]
+    alone = {group[0].unit for group in groups if len(group) == 1}
+    if all([row.unit for row in rows].count(unit) == 1 for unit in alone):
+        return groups
+    by_unit: dict[str, list[Row]] = {}
+    for row in rows:
+        by_unit.setdefault(row.unit, []).append(row)
+    return list(by_unit.values())
+
+
+def _unit(row: Row) -> str:
+    return row.unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import accumulate
 from textwrap import wrap
 
 from testbed.analysis.papers.claim import Row, number, stated
@@ -12,7 +13,7 @@ from testbed.analysis.papers.claim import Row, number, stated
 _NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
 _PAD_PX = 12
 _NAME_CHARACTERS, _LINE_PX = 46, 12
-"""The most characters of a line of a name, and its height; a long name takes two lines of its row."""
+"""The most characters of a line of a name, and its height; a long name has two lines, and a higher row."""
 _CHARACTER_PX = 7
 """Width of a character of a tick, at most."""
 INK, PAPER, OURS = "currentColor", "#c77d18", "#2b6cb0"
@@ -33,15 +34,17 @@ def picture(rows: Sequence[Row]) -> str:
     def x(value: float) -> float:
         return _NAME_PX + _PAD_PX + (_PLOT_PX - _PAD_PX - right_px) * (min(value, high) - low) / (high - low)
 
-    height = _ROW_PX * len(shown) + _AXIS_PX
+    names = [wrap(row.name, _NAME_CHARACTERS, max_lines=2, placeholder="...") for row in shown]
+    heights = [_ROW_PX + _LINE_PX * (len(lines) - 1) for lines in names]
+    height = sum(heights) + _AXIS_PX
     label = f"paper, theory and here, in {unit or 'numbers'}"
     parts = [
         f'<svg class="numbers" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_NAME_PX + _PLOT_PX} {height}" '
         f'role="img" aria-label="{escape(label)}" font-size="12" fill="currentColor">'
     ]
     parts += [_grid(x(tick), height, text) for tick, text in ticks]
-    for i, row in enumerate(shown):
-        parts += _marks(row, _ROW_PX * (i + 0.5), x)
+    for row, lines, row_px, end in zip(shown, names, heights, accumulate(heights), strict=True):
+        parts += [*_name(lines, end - row_px / 2), *_marks(row, end - row_px / 2, x)]
     return "\n".join([*parts, "</svg>"])
 
 
@@ -52,13 +55,16 @@ def _grid(at: float, height: int, text: str) -> str:
     )
 
 
-def _marks(row: Row, y: float, x: Callable[[float], float]) -> list[str]:
-    lines = wrap(row.name, _NAME_CHARACTERS, max_lines=2, placeholder="...")
+def _name(lines: Sequence[str], y: float) -> list[str]:
     top = y + 4 - _LINE_PX / 2 * (len(lines) - 1)
-    parts = [
+    return [
         f'<text x="{_NAME_PX}" y="{top + _LINE_PX * i:.1f}" text-anchor="end">{escape(line)}</text>'
         for i, line in enumerate(lines)
     ]
+
+
+def _marks(row: Row, y: float, x: Callable[[float], float]) -> list[str]:
+    parts: list[str] = []
     tip = f"paper {stated(row.paper, row.unit)}"
     if isinstance(row.paper, tuple):
         left, right = (x(limit) for limit in row.paper)

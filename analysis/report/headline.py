@@ -215,8 +215,16 @@ def _cause_alone(cell: MeasuredCell, number: str) -> str:
 
 
 def _fastest(told: Finding) -> Pairs:
-    """The pairs of the arm that took least on the first arm's network; empty where there are none."""
-    return min(_by_label(told.ranked).values(), key=lambda of: _middle(told, of), default=())
+    """The pairs of the arm that took least on the first arm's network; empty where there are none. Arms are ranked at
+    the settings that all of them have: an arm that also ran at an easy setting is not the fastest for that."""
+    arms = list(_by_label(told.ranked).values())
+    faster = [of for of in arms if _middle(told, of) < 1 - ratios.WORTH_TELLING]
+    ranked = faster or arms
+    shared = set.intersection(*({pair.first.setting for pair in of} for of in ranked)) if ranked else set()
+    alike = [[pair for pair in of if pair.first.setting in shared] or of for of in ranked]
+    ranks = [(_middle(told, both), _middle(told, of)) for both, of in zip(alike, ranked, strict=True)]
+    first = min(range(len(ranks)), key=ranks.__getitem__, default=None)
+    return () if first is None else (ranked if faster else alike)[first]
 
 
 def _is_faster(told: Finding) -> bool:
@@ -278,8 +286,8 @@ def _has_jct_too(pair: Pair) -> bool:
 
 
 def _at(told: Finding, of: Pairs) -> str:
-    """`` at 2 of 6 settings``, where it is not all at which the arm has trials."""
-    settings = _settings(told.run)[of[0].cell.label]
+    """`` at 2 of 6 settings``, where it is not all at which the arm, or the others beside it, have trials."""
+    settings = max(_settings(told.run)[of[0].cell.label], len({pair.first.setting for pair in told.ranked}))
     return _share(len(of), settings) if len(of) < settings else ""
 
 
@@ -367,7 +375,7 @@ def unlike(run: Run) -> str:
     """The sentences on arms that ran on another network, or did other work, than the first, and on what follows for
     ratios; empty where all are alike. Of an arm that did so at several settings, the first is told."""
     every = pairs(run)
-    return " ".join(filter(None, [_other_networks(every), _other_work(run, every)]))
+    return " ".join(filter(None, [_other_networks(run, every), _other_work(run, every)]))
 
 
 def _other_work(run: Run, every: Pairs) -> str:
@@ -383,14 +391,14 @@ def _other_work(run: Run, every: Pairs) -> str:
     return f"Not compared, because they did other work: {shortened(each, words.MOST_NAMED, '; ', 'more arms')}."
 
 
-def _other_networks(every: Pairs) -> str:
+def _other_networks(run: Run, every: Pairs) -> str:
     differing = [pair for pair in every if not pair.is_on_one_network]
     if not differing:
         return ""
-    both = [cell for pair in every for cell in (pair.first, pair.cell)]
-    named = names_of_networks(both)
+    ended = [cell for cell in cells(run) if cell.finished]
+    named = names_of_networks(ended)
     ran: dict[str, dict[str, None]] = {}
-    for cell in both:
+    for cell in ended:
         ran.setdefault(named[cell.network], {})[cell.label] = None
     each = [
         f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"

@@ -26,7 +26,7 @@ def render(run: Run) -> str:
     doubts = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(doubts)] if doubts else []
     reasons = [
-        (name, verdict, "; ".join(reason.removesuffix(".") for reason in why))
+        (name, verdict, "; ".join(_on_a_line(reason).removesuffix(".") for reason in why))
         for name, verdict, why in tables.troubles(run)
     ]
     if reasons:
@@ -52,6 +52,15 @@ def render(run: Run) -> str:
 def escape(text: str) -> str:
     """Text in which nothing is markup, on one line."""
     return _LEADING.sub(r"\1\\\2\3", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
+
+
+def _on_a_line(text: str) -> str:
+    """An error of several lines, with something between them, as each may be a sentence."""
+    told = ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        between = " " if told.endswith((":", ";", ",")) else "; "
+        told = f"{told}{between}{line}" if told else line
+    return told
 
 
 def _differences(run: Run) -> list[str]:

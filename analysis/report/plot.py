@@ -49,6 +49,8 @@ _LABEL_WIDTH = 20
 _ROOM = 0.06
 _LAST_TEXT = 0.85
 """Share of an axis at which a text begins at the latest."""
+FARTHEST = 2.0
+"""An axis has room for intervals up to so many times the largest value; those of two repeats may be endless."""
 _ROOM_FOR_TEXT = 1.3
 """The axis of a bar chart is this much longer than its longest bar, at whose end there is a number."""
 
@@ -358,6 +360,12 @@ def level(y: float) -> dict[str, Any]:
 def from_zero(values: Iterable[float | None], room: float = _ROOM_FOR_TEXT) -> tuple[float, float]:
     """An axis from 0 to beyond the largest value."""
     return 0.0, room * max((value for value in values if value is not None), default=0.0) or 1.0
+
+
+def from_zero_with_intervals(frame: pd.DataFrame, name: str) -> tuple[float, float]:
+    """An axis from 0 to beyond the ends of a column's intervals, where the numbers stand."""
+    most = FARTHEST * frame[name].max()
+    return from_zero([*frame[name], *(min(high, most) for high in frame[f"{name}_high"].dropna())])
 
 
 def around(values: Iterable[float | None], least: float = 0.01) -> tuple[float, float]:

@@ -76,10 +76,11 @@ def _moment(time_s: float | None) -> str:
 
 
 def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
-    """List what the kernel said each trial's network was; trials whose networks were the same share an entry."""
+    """List what the kernel said each trial's network was; trials whose networks were the same share an entry. Of a
+    trial in simulated time no kernel said anything."""
     alike: dict[Pairs, list[str]] = {}
     for trial, lab in (run.environment.get("lab") or {}).items():
-        if lab:
+        if lab and lab.keys() - {"lab"}:
             rest = {key: value for key, value in lab.items() if key != "sysctls"}
             nodes = {
                 name: ", ".join(f"{value} (at {count})" for value, count in values.items())

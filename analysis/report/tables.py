@@ -467,8 +467,9 @@ def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
     told = [tuple(map(_reason, trial.reasons)) if trial.done else _failed(trial) for trial in trials]
     if len(set(told)) == 1:
         return told[0]
-    others = 'the others are on the page, in its section "Every fidelity check of every trial"'
-    return *told[0], f"measured in {words.name(trials[0])}; {others}"
+    others = 'the page has the others in its section "Every fidelity check of every trial"'
+    *before, last = told[0]
+    return *before, f"{last.removesuffix('.')} (these numbers are of {words.name(trials[0])}; {others})"
 
 
 def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

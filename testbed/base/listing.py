@@ -16,7 +16,9 @@ def counted(count: int, noun: str) -> str:
 def shortened(items: Sequence[str], most: int, between: str = _COMMA, rest: str = "more") -> str:
     """Write a list: ``a, b and 3 more``: the first ``most`` of the items, and how many others there are.
 
-    ``between`` stands between two items and, unless it is a comma, before ``and``; ``rest`` is what the others are.
+    ``between`` stands between two items and, unless it is a comma, before ``and``; ``rest`` is what the others are
+    called, if they are several: ``more arms``.
     """
     named, left = between.join(items[:most]), len(items) - most
+    rest = rest.removesuffix("s") if left == 1 else rest
     return f"{named}{' ' if between == _COMMA else between}and {left:,} {rest}" if left > 0 else named

@@ -14,6 +14,7 @@ from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from testbed.analysis.strikes import never, strikes_of
 from testbed.analysis.verdicts import GST_P95, Number, errors_in_short, numbers_of
+from testbed.base.listing import shortened
 from testbed.base.units import time_text
 from testbed.execution.results import attempt_count
 from testbed.workloads.kinds import has_iterations
@@ -38,6 +39,8 @@ MEANING = (
     "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
     "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
+MOST_NAMED = 4
+"""The most cells that a line under the table names."""
 BELOW = 0.95
 """Share of the theory below which a GST needs a word."""
 BELOW_MEANING = (
@@ -124,11 +127,12 @@ def notes(records: Records, first: str) -> list[str]:
         elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
     if p95:
-        meaning.append(f"p95 and p99 are VALID in fewer trials than GST: {'; '.join(p95)}")
+        meaning.append(f"p95 and p99 are VALID in fewer trials than GST: {shortened(p95, MOST_NAMED, '; ')}")
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
     if uncounted:
-        meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {', '.join(uncounted)}")
+        whose = shortened(list(uncounted), MOST_NAMED)
+        meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {whose}")
     if elsewhere:
         meaning.append(f"speed-up of arms on another network than {first}, so no ranking: {', '.join(elsewhere)}")
     if not told:

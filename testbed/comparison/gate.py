@@ -64,7 +64,8 @@ class Gate:
         """Change the overrides so that a run can decide: with enough repeats, where the spec leaves them to us.
 
         Raises:
-            IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
+            IncomparableError: conditions would differ that are not allowed to, or no number of the baseline counts, so
+                nothing needs to run.
             SpecError, UsageError, OutputError: the spec cannot be used.
         """
         source = settled(load(spec, overrides))
@@ -73,6 +74,8 @@ class Gate:
         new = replace(new, name=f"{new.name} with --set") if overrides else new
         labels = dict.fromkeys(cell.label for cell in self.baseline.cells)
         conditions.check(self.baseline, new, [(label, label) for label in labels], self.allowed)
+        if not any(trial.valid_in(name) for trial in self.baseline.trials for name in self.wanted):
+            raise _useless(self.baseline.name)
         return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]
 
     def lacking(self, run: Path, *, again: bool = False) -> Mapping[Cell, int]:
@@ -149,6 +152,13 @@ def _measure_again(
             raise MeasuringAgainInterrupted(planned - len(experiment.left), planned) from None
 
 
+def _useless(run: Path | str) -> IncomparableError:
+    return IncomparableError(
+        f"{run} has no VALID trial, so nothing could be compared with it as a baseline",
+        fix="testbed report RUN says why trials are not VALID",
+    )
+
+
 def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     """Make a baseline of a run, and say what it holds, with a note where it could not decide anything.
 
@@ -159,15 +169,12 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     side = read(run, iterations=True)
     valid = [one for one in side.trials if any(map(one.valid_in, one.values))]
     if not valid:
-        raise IncomparableError(
-            f"{run} has no VALID trial, so nothing could be compared with it as a baseline",
-            fix="testbed report RUN says why trials are not VALID",
-        )
+        raise _useless(run)
     write_baseline(side, out)
     needed = least_repeats(len(METRICS) * len(side.cells))
     of_cells = [[one for one in side.trials if one.cell == cell] for cell in side.cells]
     few = [trials for trials in of_cells if _fewest(trials) < needed]
-    are_repeated = all(len(trials) >= REPEATS for trials in few)
+    are_repeated = all(len(trials) >= min(needed, REPEATS) for trials in few)
     mend = f"testbed report {run} says why others are not" if are_repeated else f"run with --set repeats={REPEATS}"
     of = counted(len(side.cells), "cell")
     note = f"{len(few)} of {of} with fewer than the {needed} trials, VALID in every number, that a decision needs"

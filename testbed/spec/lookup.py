@@ -124,16 +124,28 @@ def _within(holders: list[Section], word: str, asked: str) -> list[Section]:
 
 
 def _meant(asked: str) -> str:
-    """Find keys that end alike, or are written alike."""
+    """Suggest keys of that name in other parts, or else such as are written alike; in a part that there is, its own."""
     known = list(dict.fromkeys(_paths()))
-    last = asked.rpartition(".")[2]
-    alike = [path for path in known if path.rpartition(".")[2] == last] or get_close_matches(
-        asked, known, MOST_MEANT, CLOSE
-    )
-    if not alike:
-        near = get_close_matches(last, [path.rpartition(".")[2] for path in known], MOST_MEANT, CLOSE)
-        alike = [path for path in known if path.rpartition(".")[2] in near]
-    return f"did you mean {' or '.join(alike[:MOST_MEANT])}?" if alike else "testbed spec lists all keys"
+    if asked.lower() in known:
+        return f"did you mean {asked.lower()}?"
+    part, _, last = asked.rpartition(".")
+    inside = [path for path in known if path.startswith(f"{part}.")] if part in known else []
+    same = [path for path in known if _last(path) == last]
+    if alike := same or _alike(asked, inside or known):
+        return f"did you mean {' or '.join(alike[:MOST_MEANT])}?"
+    return f"testbed spec {part} lists the keys there" if inside else "testbed spec lists all keys"
+
+
+def _alike(asked: str, known: Sequence[str]) -> list[str]:
+    """The paths that are written alike, as a whole or at their end."""
+    if near := get_close_matches(asked, known, MOST_MEANT, CLOSE):
+        return near
+    near = get_close_matches(_last(asked), [*map(_last, known)], MOST_MEANT, CLOSE)
+    return [path for path in known if _last(path) in near]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _paths() -> Iterator[str]:

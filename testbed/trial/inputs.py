@@ -129,7 +129,7 @@ class Inputs:
     @cached_property
     def _files(self) -> list[str]:
         """Names of all files and links in the spec's directory, but for those that others or runs have put there. No
-        link is followed.
+        link is followed. A directory that vanishes meanwhile is none: other programs may write there.
 
         Raises:
             SpecError: there is too much to look at, or a directory cannot be read.
@@ -141,6 +141,8 @@ class Inputs:
                 with os.scandir(self._folder / inside) as entries:
                     here = list(islice(entries, MOST_ENTRIES + 1 - looked))
             except OSError as error:
+                if inside and isinstance(error, FileNotFoundError):
+                    continue
                 raise _unreadable(self._folder / inside, error) from None
             looked += len(here)
             if looked > MOST_ENTRIES:
@@ -162,6 +164,8 @@ class Inputs:
     def _read(self, names: Iterable[str], *, follow: bool) -> Digests:
         found: Digests = {}
         for name in names:
+            if not follow and not os.path.lexists(self._folder / name):  # nobody named it, and it has vanished
+                continue
             if name not in self._known:
                 if len(self._known) == MOST_FILES:
                     raise _too_much(f"more than {MOST_FILES:,} files in {self._shown} would have to be read")

@@ -181,7 +181,7 @@ def _more(found: Sequence[Named]) -> Sequence[str]:
     rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
     if kinds > rows:
         told.append(
-            f"The table has the {rows} kinds and sizes that moved most bytes in each arm; {kinds - rows} more are in "
+            f"The table has {rows} of {kinds} rows: of each arm, the kinds and sizes that moved most bytes. All are in "
             "the trials' JSON."
         )
     if len(found) > MOST_CELLS:

@@ -52,8 +52,6 @@ SAMPLES = (
     "speed-up is its samples per second, divided by the first arm's."
 )
 APART = " Trials of different runs are not pairs: the speed-up of an arm of another run is the ratio of the medians."
-FARTHEST = 2.0
-"""An axis has room for intervals up to so many times the largest value; those of two repeats may be endless."""
 EQUAL = 1e-9
 """Times that differ by less than this share are equal: only the order of additions differs."""
 KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
@@ -66,8 +64,7 @@ def jct(study: Study) -> Question | None:
         return None
     rows = [_jct_row(study, cell) for group in study.groups for cell in group.cells]
     frame = pd.DataFrame(rows)
-    most = FARTHEST * frame["jct_s"].max()
-    longest = plot.from_zero([*frame["jct_s"], *(min(high, most) for high in frame["jct_s_high"].dropna())])
+    longest = plot.from_zero_with_intervals(frame, "jct_s")
     is_split = frame["compute_s"].notna().any()
     updates = notes(timed, "jct")
     legend = plot.legend(study.run, study.along)
@@ -421,7 +418,7 @@ def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, ki
     for y, cell in enumerate(group.cells):
         shade = plot.colour(study.run, cell.label)
         traces.append(plot.dot((start + y, start + y + 1), y, name, shade, cell.valid_in(kind), "times as fast:"))
-    most = FARTHEST * rows[name].max()
+    most = plot.FARTHEST * rows[name].max()
     ends = [*rows[name], *rows[f"{name}_low"], *(min(high, most) for high in rows[f"{name}_high"].dropna())]
     span = plot.around([1.0, *ends], least=0.05)
     one = plot.upright(1.0, -0.5, len(group.cells) - 0.5)
@@ -464,7 +461,10 @@ def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
     """The arm of a network that is fastest beside the first."""
     speeds = [(found, cell) for cell in cells if (found := _speed(study, cell))]
     most, best = max(speeds, key=lambda pair: pair[0].value)
-    of = f"Of {counted(len(speeds), 'arm')} on {network}, the" if network else "The"
+    arms = len({cell.label for _, cell in speeds})
+    if len(speeds) == 1:
+        return f"{f'On {network}, ' if network else ''}{words.in_cell(best)} is {_times(most)} as fast."
+    of = f"{f'Of {arms} arms on' if arms > 1 else 'On'} {network}, the" if network else "The"
     return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
 
 

@@ -71,7 +71,7 @@ def accuracy(study: Study) -> Question | None:
     cells = [cell for group in groups for cell in group.cells]
     rows = [_time_row(study, cell, *reached[id(cell)]) for cell in cells]
     frame, good = pd.DataFrame(rows), quality_of(cells)
-    span = plot.from_zero(frame["time_s"])
+    span = plot.from_zero_with_intervals(frame, "time_s")
     noun = {"noun": good.noun, "a_noun": f"{'an' if good.noun[0] in 'aeiou' else 'a'} {good.noun}"}
     return Question(
         "accuracy",

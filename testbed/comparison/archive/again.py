@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.comparing.measured import MACHINE, conditions
+from testbed.analysis.comparing.measured import MACHINE, METRICS, conditions
 from testbed.analysis.recorded import Run
 from testbed.comparison.archive.contents import RUN
 from testbed.comparison.archive.facts import spec_name
@@ -25,15 +25,15 @@ OF_MACHINES = (*MACHINE, "packages", "sysctls", "devices", "hosts", "impaired_by
 def command(run: Run, records: Records, source: Source) -> tuple[str, ...]:
     """Return the words of the command that runs the spec again. The settings of the second run are those of the first
     one, also those that were chosen for the first one's machine."""
-    simulated = is_simulated(run)
-    settings = [*source.overrides, *_chosen(run.resolved), *(() if simulated else _repeats(source))]
+    compared = is_compared(run)
+    settings = [*source.overrides, *_chosen(run.resolved), *(_repeats(source) if compared else ())]
     return (
         *("testbed", "run", spec_name(source.spec.name)),
         *(word for setting in settings for word in ("--set", setting)),
         *_part(run.resolved),
         *(() if run.resolved.get("part") else _only(run, records, source)),
         *(("--found", RUN) if run.resolved.get(FOUND) else ()),
-        *(() if simulated else _baseline(run)),
+        *(_baseline(run) if compared else ()),
         *("--out", OUT),
     )
 
@@ -50,6 +50,11 @@ def spec_text(run: Path) -> str:
 def is_simulated(run: Run) -> bool:
     """Whether a model's numbers are in the run, which no comparison counts."""
     return any(trial.simulated for trial in run.trials)
+
+
+def is_compared(run: Run) -> bool:
+    """Whether a comparison with the run can say anything: only VALID numbers count."""
+    return not is_simulated(run) and any(trial.valid_in(name) for trial in run.finished for name in METRICS)
 
 
 def _baseline(run: Run) -> tuple[str, ...]:

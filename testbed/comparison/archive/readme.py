@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.base.printable import NOT_ON_A_LINE, printable
 from testbed.base.units import time_text
-from testbed.comparison.archive.again import OUT, is_simulated
+from testbed.comparison.archive.again import OUT, is_compared, is_simulated
 from testbed.comparison.archive.contents import RUN
 from testbed.comparison.archive.facts import Facts
 
@@ -18,7 +18,7 @@ WIDTH = 80
 PAGE = """\
 # {name}: a run of testbed
 
-{trials}. {unfinished}[`report.html`](report.html) shows what was measured.
+{trials}. {unfinished}[`report.html`](report.html) shows {shows}.
 
 | file | what it is |
 |---|---|
@@ -30,7 +30,7 @@ PAGE = """\
 | `requirements.txt` | the versions of Python packages |
 | `ro-crate-metadata.json` | the same list for programs (RO-Crate 1.1) |
 
-It was measured on {machine} with testbed {version}{commit}.
+{ran} {machine} with testbed {version}{commit}.
 
 ## Look at it again
 
@@ -49,13 +49,16 @@ Python files that it names. Then, in this folder:
 
 {lacking}The trials of this run took {took}. {compared}
 """
+SHOWS, SHOWS_SIMULATED = "what was measured", "what was simulated"
 COMPARED = """\
 The command compares each arm with this run. `--allow` lets it compare
 although machines differ, and it says what differs. On the same machine, leave these options out. Exit code 3 means
 that something is slower, and 4 that nothing can be said."""
 SIDE_BY_SIDE = f"""\
-Simulated numbers depend on no machine, and are not compared:
+{{why}}
 `testbed report {RUN} {OUT} --out both.html` writes a report of both runs side by side."""
+SIMULATED = "Simulated numbers depend on no machine, and are not compared:"
+NONE_VALID = "No trial of this run is VALID, and only VALID ones are compared:"
 LACKING = """\
 It needs these files besides, which are not in the archive:
 
@@ -71,7 +74,7 @@ def page(facts: Facts) -> str:
     """Markdown. What the run says of itself may be a stranger's: it is made printable, and stays on its line."""
     run = facts.run
     git: dict[str, Any] = run.environment.get("git") or {}
-    command = _folded(facts.again)
+    simulated, command = is_simulated(run), _folded(facts.again)
     told = PAGE.format(
         name=facts.name,
         trials=facts.trials_text,
@@ -84,7 +87,13 @@ def page(facts: Facts) -> str:
         fence=_fence(command),
         lacking=_lacking(facts),
         took=time_text(facts.took_s),
-        compared=SIDE_BY_SIDE if is_simulated(facts.run) else COMPARED + _few(facts),
+        shows=SHOWS_SIMULATED if simulated else SHOWS,
+        ran="Time was simulated on" if simulated else "It was measured on",
+        compared=(
+            COMPARED + _few(facts)
+            if is_compared(facts.run)
+            else SIDE_BY_SIDE.format(why=SIMULATED if simulated else NONE_VALID)
+        ),
     )
     return printable(told)
 

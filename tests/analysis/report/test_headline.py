@@ -155,6 +155,39 @@ def test_each_network_is_said_once(run: Run) -> None:
     )
 
 
+def test_the_networks_of_arms_without_a_pair_are_said_too(run: Run) -> None:
+    """Ring ran at a batch at which the first arm failed, and so is beside nothing."""
+    left = replace(run, trials=tuple(trial for trial in run.trials if trial.id != "ring-b16"))
+    assert headline.unlike(left) == (
+        "Networks differ, so arms are ranked only within each: PS on fat-tree and Ring on fat-tree ran on "
+        "star(hosts=9) with 9 workers; BML on BCube ran on bcube(n=3,k=2) with 9 workers."
+    )
+
+
+def test_the_closest_arm_is_so_at_the_settings_that_all_have(sweep: Run) -> None:
+    """An arm that also ran where it is easy to be close does not come closest for that."""
+    took = {"PS on fat-tree": (1.0, 1.0, 1.0), "BML on BCube": (1.02, 2.0, 4.2), "Ring on fat-tree": (1.0, 1.4, 2.8)}
+    rates = ("50 Mbit/s", "100 Mbit/s", "200 Mbit/s")
+    trials = [
+        judged(
+            replace(
+                trial,
+                topology="star(hosts=9)",
+                metrics=replace(trial.metrics, gst_median_s=took[trial.label][rates.index(rate)]),
+            ),
+            "VALID",
+        )
+        for trial in sweep.trials
+        if trial.batch == 16
+        for rate in [trial.point["rate"]]
+        if (trial.label, rate) != ("Ring on fat-tree", "50 Mbit/s")
+    ]
+    assert headline.first_sentence(replace(sweep, trials=tuple(trials))) == (
+        "No arm synchronised faster than PS on fat-tree; Ring on fat-tree came closest with 1.40× to 2.80× its time at "
+        "2 of 3 settings."
+    )
+
+
 def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
     assert (

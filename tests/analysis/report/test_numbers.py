@@ -331,9 +331,10 @@ def test_trials_that_are_not_valid_for_the_same_cause_are_told_together(run: Run
     assert (verdict, len(reasons)) == ("INVALID", 1)
     last = replace(alike[-1], checks=other)
     ((_, _, reasons),) = tables.troubles(replace(run, trials=(*alike[:-1], last)))
-    assert reasons[1] == (
-        "measured in Ring on fat-tree at batch 64; the others are on the page, in its section "
-        '"Every fidelity check of every trial"'
+    (reason,) = reasons
+    assert reason.endswith(
+        " (these numbers are of Ring on fat-tree at batch 64; the page has the others in its section "
+        '"Every fidelity check of every trial")'
     )
     text = page.render(replace(run, trials=tuple(alike)))
     assert "<summary>6 of 6 trials</summary>" in text
@@ -348,6 +349,9 @@ def test_reasons_do_not_run_together_in_markdown(run: Run) -> None:
         spoilt, checks=two, numbers={n: replace(v, spoilt_by=("cpu", "steal")) for n, v in spoilt.numbers.items()}
     )
     assert "cpu: too much; steal: too much" in markdown.render(replace(run, trials=(trial,)))
+    failed = replace(spoilt, done=False, error="h3 ended with status 1\nlast lines of its log:\n  a\n\n  b")
+    told = markdown.render(replace(run, trials=(failed,)))
+    assert "FAILED. h3 ended with status 1; last lines of its log: a; b\n" in told
 
 
 def test_times_one_per_cent_apart_differ_in_the_table(run: Run) -> None:

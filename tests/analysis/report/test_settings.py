@@ -40,6 +40,11 @@ def test_trials_whose_networks_were_the_same_share_an_entry(run_dir: Path, edit:
     assert [trials for trials, _ in settings.labs(load(run_dir))] == ["ps-b16, ring-b16"]
 
 
+def test_no_kernel_said_anything_of_a_network_in_simulated_time(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "env.json", lambda env: env.update(lab={"ps-b16": {"lab": "simulator"}}))
+    assert settings.labs(load(run_dir)) == ()
+
+
 def test_what_is_empty_or_unknown_is_said_to_be(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "env.json", lambda env: env.update(git=None, lab={"a": {"routes": []}}))
     run = load(run_dir)

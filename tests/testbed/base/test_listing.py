@@ -14,6 +14,8 @@ from testbed.base.listing import counted, shortened
         (3, {}, "a, b, c"),
         (5, {}, "a, b, c and 2 more"),
         (5, {"between": "; "}, "a; b; c; and 2 more"),
+        (4, {"rest": "more arms"}, "a, b, c and 1 more arm"),
+        (5, {"rest": "more arms"}, "a, b, c and 2 more arms"),
         (5, {"between": "\n", "rest": "more mistakes"}, "a\nb\nc\nand 2 more mistakes"),
     ],
 )

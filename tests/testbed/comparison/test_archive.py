@@ -221,6 +221,19 @@ def test_an_unfinished_run_says_so(made_up: Made, home: Path, testbed: Callable[
     assert "--only" not in command_of(folder)
 
 
+def test_a_run_without_valid_trials_is_not_compared(made_up: Made, home: Path, tmp_path: Path) -> None:
+    made_up()
+    run = run_in(home)
+    for path in (run / "trials").iterdir():
+        record = json.loads(path.read_text())
+        _change(path, fidelity=record["fidelity"] | {"verdict": "INVALID", "numbers": {}})
+    folder = unpacked(archive(run).path, tmp_path / "there")
+    assert not {"--baseline", "--allow"} & set(command_of(folder).split())
+    readme = (folder / "README.md").read_text()
+    assert "No trial of this run is VALID, and only VALID ones are compared:\n`testbed report run again" in readme
+    assert "calls them\ninconclusive" not in readme
+
+
 def test_the_command_repeats_what_this_run_did(made_up: Made, home: Path, tmp_path: Path) -> None:
     """Changed settings, what was chosen for this machine, a selection, and as many repeats."""
     (home / "mine.yaml").write_text(OWN.replace("compute: none", "compute: {mode: paced, pace: fit}"))
@@ -352,6 +365,8 @@ def test_numbers_of_a_simulator_are_shown_side_by_side(testbed: Callable[..., Ca
     folder = unpacked(archive(home / "run").path, home / "there")
     again = command_of(folder)
     assert again == "testbed run spec/mine.yaml --set lab=simulator --out again"
+    assert "shows what was simulated." in (folder / "README.md").read_text()
+    assert "measured" not in (folder / "README.md").read_text()
     (beside,) = re.findall(r"`(testbed report run again .*?)`", (folder / "README.md").read_text())
     assert [testbed(*shlex.split(line)[1:], folder=folder).code for line in (again, beside)] == [exits.OK] * 2
 

@@ -273,6 +273,9 @@ def test_a_note_says_which_percentiles_are_of_fewer_trials_than_gst() -> None:
     made[1]["fidelity"] |= numbers
     assert notes(made, "PS")[2:] == ["p95 and p99 are VALID in fewer trials than GST: PS, batch 4 (1 of 2)"]
     assert len(notes([record("PS", repeat, gst_p95_s=0.02) for repeat in range(2)], "PS")) == 2
+    many = [one | {"batch": batch} for batch in range(6) for one in made]
+    (note,) = notes(many, "PS")[2:]
+    assert note.endswith("PS, batch 3 (1 of 2); and 2 more")
     del made[0]["metrics"]["gst_p95_s"], made[1]["metrics"]["gst_p95_s"]
     assert len(notes(made, "PS")) == 2
 

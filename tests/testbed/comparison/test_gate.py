@@ -304,6 +304,10 @@ def test_repeats_are_the_gates_where_the_spec_leaves_them_open(tmp_path: Path, r
     assert gate.prepared(tmp_path / "set.yaml", []) == []
     with pytest.raises(IncomparableError, match=r"links.rate: 200 Mbit/s in old, 90 Mbit/s in set.yaml with --set"):
         gate.prepared(tmp_path / "set.yaml", ["links.rate=90 Mbit/s"])
+    late = [replace(one, verdicts={**one.verdicts, "gst": "INVALID"}) for one in gate.baseline.trials]
+    useless = replace(gate, baseline=replace(gate.baseline, trials=tuple(late)))
+    with pytest.raises(IncomparableError, match=r"old has no VALID trial, so nothing could be compared"):
+        useless.prepared(tmp_path / "set.yaml", [])
 
 
 def test_a_baseline_says_in_which_numbers_trials_are_valid(ran: tuple[Source, Path], tmp_path: Path) -> None:

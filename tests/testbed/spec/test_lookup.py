@@ -74,6 +74,9 @@ def test_a_default_is_said_once() -> None:
     ("asked", "fix"),
     [
         ("links.ratee", "did you mean links.rate or links.reorder?"),
+        ("links.speed", "testbed spec links lists the keys there"),
+        ("links.batch", "did you mean workload.batch or arms.jobs.batch?"),
+        ("LINKS", "did you mean links?"),
         ("queue", "did you mean links.queue or perturb.queue?"),
         ("compute", "did you mean workload.compute?"),
         ("warmpu", "did you mean workload.warmup?"),

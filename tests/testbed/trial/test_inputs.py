@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -283,3 +285,21 @@ def test_a_network_in_a_file_is_an_input(folder: Path) -> None:
     assert "net.gml" in first.inputs
     write(folder / "net.gml", "graph [ node [id 0] node [id 1] edge [source 0 target 1] ]")
     assert trials(read(text, "spec.yaml", folder))[0].identity != first.identity
+
+
+def test_what_vanishes_while_the_folder_is_read_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder / "cache/deep/a.py", "A = 1")
+    write(folder / "gone.py", "B = 1")
+    look = os.scandir
+
+    def scandir(path: Path | int) -> object:
+        if isinstance(path, Path) and path.name == "cache":
+            found = list(look(path))
+            shutil.rmtree(folder / "cache/deep")
+            (folder / "gone.py").unlink()
+            return contextlib.nullcontext(found)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    work = Command(kind="command", command=["python", "train.py"])
+    assert set(Inputs(folder).of_program(work.program)) == {"train.py", "model/net.py"}

@@ -201,6 +201,18 @@ def test_arms_on_other_networks_are_not_ranked(run: Run) -> None:
     )
 
 
+def test_a_single_arm_of_a_network_has_no_largest_speed_up(run: Run) -> None:
+    one = only(run, "ps-b16", "ring-b16")
+    ring = one.trials[1]
+    many = [replace(ring, label=f"ring {n}", id=f"ring-{n}", topology=f"star(hosts={9 + n})") for n in range(5)]
+    resolved = one.resolved | {"arms": [{"label": label} for label in ("PS on fat-tree", *(t.label for t in many))]}
+    labels = ("PS on fat-tree", *(trial.label for trial in many))
+    wide = replace(one, trials=(one.trials[0], *many), labels=labels, resolved=resolved)
+    seen = answer(wide, "speed-up").seen
+    assert seen[0].startswith("On star(hosts=9) with 9 workers, ring 0 at batch 16 is ")
+    assert not any(said.startswith("Of 1 arm") for said in seen)
+
+
 def test_what_a_speed_up_leaves_out_is_said(run: Run) -> None:
     first, other = (
         tuple(judged(t, "INVALID") if t.id in spoilt else t for t in only(run, *BOTH).trials)

@@ -103,6 +103,20 @@ def test_time_to_the_accuracy_that_all_reached(run: Run) -> None:
     assert question.seen[0].startswith("Batch 16: 50.0% was reached after ")
 
 
+def test_times_stand_beyond_the_intervals_of_the_times_to_an_accuracy(run: Run) -> None:
+    def repeated(trial: Trial) -> tuple[Trial, Trial]:
+        samples = trial.samples
+        assert samples is not None
+        slower = samples.assign(**{name: 1.1 * samples[name] for name in ("start_s", "ready_s", "sum_s", "end_s")})
+        return trial, replace(trial, repeat=1, samples=slower)
+
+    both = only(run, *BOTH)
+    question = answer(replace(both, trials=tuple(one for trial in both.trials for one in repeated(trial))), "accuracy")
+    (panel,) = question.panels
+    texts = [trace for trace in panel.figure["data"] if trace.get("mode") == "text"]
+    assert [trace["x"][0] for trace in texts] == pytest.approx(question.frame["time_s_high"].tolist(), rel=1e-3)
+
+
 def test_accuracy_that_is_not_the_trials_own_is_not_used(run: Run) -> None:
     trials = tuple(replace(t, accuracy=replace(t.accuracy, weights_equal=False)) for t in run.trials)
     assert asked(replace(run, trials=trials), "accuracy") is None
