@@ -61,7 +61,7 @@ def test_what_was_put_back_is_told_with_how_often_and_when_it_was_seen() -> None
     assert str(seen.differs(10.0, "h1: a route is gone")).endswith("after the start); h1: a route is gone")
     for name in "abc":
         seen.seen_s[name].append(15.0)
-    assert str(seen.differs(10.0, None)).endswith("; and 1 others")
+    assert str(seen.differs(10.0, None)).endswith("; and 1 other")
 
 
 def test_nothing_that_differs_is_nothing_to_tell() -> None:
