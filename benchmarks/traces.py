@@ -1,16 +1,21 @@
 """Execution traces: how fast they are read, written and played.
 
     python benchmarks/traces.py [--nodes N]    # half a minute; two ranks on the loopback interface
+    python benchmarks/traces.py --replay 3     # three minutes: also replays of trials, in the lab netns
 
 Each line has what was asked for beside what was seen. Reading takes a process of its own, whose memory is its
 own, less what it has after its imports. The player's own time is the median iteration of 100 nodes of a rank: 99 that
-compute for no time, and a barrier, which moves no bytes. It includes two ranks' barrier over Gloo. Exit code 1 if a
-number is worse than asked.
+compute for no time, and a barrier, which moves no bytes. It includes two ranks' barrier over Gloo. A replay is of one
+iteration of a trial of a profile, which was exported. It is compared with that trial by the medians of GST and of
+iterations, and the figure is the median over the trials, each of which is followed by its replay. All must be VALID.
+Exit code 1 if a number is worse than asked.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import re
 import statistics
@@ -21,6 +26,7 @@ import time
 from pathlib import Path
 
 import testbed
+from testbed.api.traces import export_measured
 from testbed.base.columns import columns
 from testbed.files import foreign
 from testbed.topologies.build import build
@@ -30,6 +36,15 @@ from testbed.workloads.trace.transfers import transfers
 
 MOST_READ_S, MOST_READ_BYTES, MOST_EXPORT_S, MOST_OWN_S = 10.0, 500e6, 10.0, 5e-3
 RING, SENDS, BPS = 128, 32_512, 10**9
+MOST_APART = 0.02
+SPEC = """\
+name: {name}
+links: {{rate: 500 Mbit/s}}
+workload: {{{workload}, iterations: 5, scale: 25}}
+arms: [{{label: ring, topology: star(hosts=3), scheme: ring}}]
+"""
+PROFILE = "kind: profile, model: resnet50, batch: 32, compute: {mode: paced, pace: {32: 0.4 s}}"
+REPLAY = "kind: trace, file: traces/ring-b32.%d.et, compute: recorded"
 
 
 def _write(folder: Path, nodes: list[Node], rank: int = 0) -> None:
@@ -93,10 +108,36 @@ def own_s(folder: Path) -> float:
     return statistics.median(times_s)
 
 
+def apart(folder: Path, name: str) -> tuple[float, float]:
+    """Run a trial and the replay of one of its iterations; return by what share GST and iterations differ."""
+    records = []
+    for number, workload in enumerate((PROFILE, REPLAY)):
+        spec = folder / f"{name}-{number}.yaml"
+        spec.write_text(SPEC.format(name=spec.stem, workload=workload))
+        run = testbed.run(spec, out=folder / spec.stem).path
+        (record,) = (json.loads(path.read_text()) for path in (run / "trials").glob("*.json"))
+        if record["status"] == "failed":
+            sys.exit(f"{record['id']} failed: {record['error']}")
+        print(
+            f"{spec.stem}: GST {record['metrics']['gst_median_s']:.4f} s, {record['fidelity']['verdict']}", flush=True
+        )
+        records.append(record)
+        if not number:
+            export_measured(run, "ring-b32", folder / "traces", iteration=3)
+    if any(record["fidelity"]["verdict"] != "VALID" for record in records):
+        return math.inf, math.inf
+    gst, iteration = (
+        records[1]["metrics"][metric] / records[0]["metrics"][metric] - 1
+        for metric in ("gst_median_s", "iteration_median_s")
+    )
+    return abs(gst), abs(iteration)
+
+
 def main() -> None:
     """Measure, and print what was asked beside what was seen."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--replay", type=int, default=0, metavar="TRIALS")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.read:
@@ -106,6 +147,7 @@ def main() -> None:
         read_s, grown = read(Path(folder), asked.nodes)
         export_s, sends = export(Path(folder))
         player_s = own_s(Path(folder))
+        pairs = [apart(Path(folder), f"trial{number}") for number in range(asked.replay)]
     assert sends == SENDS, f"a ring of {RING} has {SENDS} sends, and not {sends}"
     rows = [
         (f"reading {asked.nodes:,} nodes", MOST_READ_S, read_s, "s"),
@@ -113,6 +155,8 @@ def main() -> None:
         (f"export of a ring of {RING}, {sends:,} sends", MOST_EXPORT_S, export_s, "s"),
         ("an iteration of 100 nodes without time or bytes", 1e3 * MOST_OWN_S, 1e3 * player_s, "ms"),
     ]
+    for what, each in zip(("GST", "iterations"), zip(*pairs, strict=True), strict=False):
+        rows.append((f"{what} of a replay beside its trial", 100 * MOST_APART, 100 * statistics.median(each), "%"))
     print(columns(("what", "asked, at most", "seen", "unit"), [(a, f"{b:g}", f"{c:.3g}", d) for a, b, c, d in rows]))
     sys.exit(any(seen > most for _, most, seen, _ in rows))
 
