@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from testbed.base.columns import columns
+from testbed.base.python import module_command
 from testbed.execution.simulated import Simulator
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
@@ -199,8 +200,8 @@ def _run(network: str, scheme: str, compute: str, scale: int, iterations: int) -
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder) / "spec.yaml"
         spec.write_text(RUN.format(network=network, scheme=scheme, compute=compute, scale=scale, iterations=iterations))
-        command = ["-m", "testbed", "run", str(spec), "--out", str(Path(folder) / "run"), "--quiet", "0"]
-        with subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL) as process:
+        command = module_command("testbed", "run", str(spec), "--out", str(Path(folder) / "run"), "--quiet", "0")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from markupsafe import Markup
 
@@ -89,15 +90,9 @@ def _pictures(finding: Finding) -> list[Markup]:
 def _together(rows: Sequence[Row]) -> list[list[Row]]:
     """Rows that share a picture: those of a unit that stand together; or all of a unit, where one would be alone and so
     in no picture."""
-    groups = [list(group) for _, group in groupby(rows, key=_unit)]
+    groups = [list(group) for _, group in groupby(rows, key=attrgetter("unit"))]
     alone = {group[0].unit for group in groups if len(group) == 1}
-    if all([row.unit for row in rows].count(unit) == 1 for unit in alone):
-        return groups
     by_unit: dict[str, list[Row]] = {}
     for row in rows:
         by_unit.setdefault(row.unit, []).append(row)
-    return list(by_unit.values())
-
-
-def _unit(row: Row) -> str:
-    return row.unit
+    return groups if all(len(by_unit[unit]) == 1 for unit in alone) else list(by_unit.values())

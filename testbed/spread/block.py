@@ -4,9 +4,9 @@ An engine's worker calls :func:`answer`, :func:`prepare`, :func:`following` and 
 process of their own, each an experiment as any other. The process ends with its worker: the kernel kills it when the
 thread ends that started it. It also ends when nobody has asked for a while, for then whoever sent blocks is gone.
 
-What a second process imports takes most of the time that is lost by having one. So a worker imports little, its process
-begins to import before it has an order, and the next blocks of the same experiment run in it, too, with what it has
-opened: the lab, and the process that computes references.
+A second process costs time, most of it for imports. So a worker imports little, its process begins to import before it
+has an order, and the next blocks of the same experiment run in it, too, with what it has opened: the lab, and the
+process that computes references.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is sent to machines before any of them runs a block."""
+"""The experiment as an archive, which is sent to machines before any of them runs a block."""
 
 from __future__ import annotations
 

@@ -235,7 +235,8 @@ class MachinesLab:
         }
 
     def _most_bps(self) -> list[float]:
-        """What links to other machines can use of each machine's NIC at most (bit/s), with what tunnels add."""
+        """Compute the highest rate (bit/s) at which links to other machines can use each NIC, with what tunnels
+        add."""
         assert self._topology is not None
         assert self._cut is not None
         share = 1 + OUTER_BYTES / self._description["mtu"]

@@ -28,7 +28,7 @@ from testbed.lab.netns.network.blueprint import (
     initial_impairments,
 )
 from testbed.lab.netns.network.impairing import NETEM
-from testbed.lab.netns.network.patch import check_alike
+from testbed.lab.netns.network.patch import check_alike, stay_dark
 from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
@@ -149,8 +149,7 @@ class NetnsLab:
             _, planned = self._planned
             parted_s = self._sandbox.ask(Sandbox.part())
             self._sandbox.ask(Sandbox.reroute())
-            if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
-                raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
+            stay_dark(parted_s + dark_s, self._leaving)
             self._sandbox.ask(Sandbox.join())
             lit_s = self._sandbox.ask(Sandbox.change_routes())
             lit()

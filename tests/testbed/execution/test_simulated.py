@@ -104,15 +104,23 @@ def test_bytes_that_are_not_those_of_theory_make_it_invalid(tmp_path: Path) -> N
     assert outcome.record["fidelity"]["numbers"]["gst"]["spoilt_by"] == ["bytes on the wire"]
 
 
-def test_iterations_that_are_alike_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
+def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[tuple[float, int]]]:
+    """Lists of the plays that begin from now on, and of the iterations of workers that are played."""
+    begun, ended = list[Any](), list[tuple[float, int]]()
 
     class Counted(Player):
         def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
             begun.append(arguments)
-            return super().told(*arguments)
+            for each in super().told(*arguments):
+                ended.append(each)
+                yield each
 
     monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    return begun, ended
+
+
+def test_iterations_that_are_alike_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, _ = counted(monkeypatch)
     unequal = "arms=[{topology: star(hosts=64), scheme: ring}]"  # its chunks differ by a float, and so its beginnings
     _, outcome = played(tmp_path, unequal, "workload.iterations=100")
     assert len(begun) == 1
@@ -159,15 +167,7 @@ OVERLAPPING = [
 def test_iterations_that_begin_before_the_last_one_ends_go_on_as_those_that_were_played(
     changes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = []
-
-    class Counted(Player):
-        def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
-            for each in super().told(*arguments):
-                ended.append(each)
-                yield each
-
-    monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    _, ended = counted(monkeypatch)
     asked = *changes, "workload.compute=none", "workload.iterations=41"
     _, some = played(tmp_path, *asked)
     count = len(ended)
@@ -184,14 +184,7 @@ def test_iterations_that_begin_before_the_last_one_ends_go_on_as_those_that_were
 def test_iterations_over_parallel_circuits_are_played_once_if_their_turns_are_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = []
-
-    class Counted(Player):
-        def told(self, *arguments: Any) -> Iterator[tuple[float, int]]:
-            begun.append(arguments)
-            return super().told(*arguments)
-
-    monkeypatch.setattr("testbed.execution.simulated.Player", Counted)
+    begun, _ = counted(monkeypatch)
     arm = "arms=[{topology: 'patch_panel(servers=4,degree=4,rings=[1,1])', scheme: ring}]"
     _, once = played(tmp_path, arm, "workload.iterations=40")
     assert len(begun) < 10

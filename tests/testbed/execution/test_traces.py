@@ -136,7 +136,7 @@ def test_a_trace_of_ddp_has_the_sums_that_a_trial_of_the_program_counts(bench: B
 
 
 def _reported(number: int, group: str, elements: int) -> dict[str, Any]:
-    """What NCCL reports of an AllReduce."""
+    """The node of an AllReduce, as NCCL reports it."""
     told = {"collective_name": "allreduce", "in_msg_nelems": elements, "dtype": "Float", "pg_name": group}
     attributes = [{"name": name, "value": value} for name, value in told.items()]
     return {"id": number, "name": "record_param_comms", "ctrl_deps": 1, "attrs": attributes}

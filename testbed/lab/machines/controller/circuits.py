@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
-from testbed.base.errors import LabError
 from testbed.lab.baremetal.controller.fleet import Fleet
 from testbed.lab.machines.on_machine.requests import MachineRequests
+from testbed.lab.netns.network.patch import stay_dark
 
 
 def move(fleet: Fleet, dark_s: float, leaving: threading.Event) -> tuple[float, float]:
@@ -24,8 +23,7 @@ def move(fleet: Fleet, dark_s: float, leaving: threading.Event) -> tuple[float, 
     """
     parted_s = _ours_s(fleet, fleet.ask(MachineRequests.part()))
     fleet.ask(MachineRequests.reroute())
-    if leaving.wait(max(0.0, max(parted_s) + dark_s - time.monotonic())):
-        raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
+    stay_dark(max(parted_s) + dark_s, leaving)
     fleet.ask(MachineRequests.join())
     return min(parted_s), max(_ours_s(fleet, fleet.ask(MachineRequests.change_routes())))
 

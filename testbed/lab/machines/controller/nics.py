@@ -51,7 +51,7 @@ class Nics:
         self._rates_bps: list[float] = []
         self._rows: list[_Row] = []
         self._allowed_bps: list[Sequence[float]] = []
-        """What links between machines can use of each NIC at most: when the trial began, and after each change."""
+        """The highest rates at which links between machines use each NIC: when the trial began, and after changes."""
 
     def measure(self, fleet: Fleet, ends: Sequence[tuple[str, int]], names: Sequence[str]) -> None:
         """Measure, unless that was done, how much each NIC carries while every machine sends to the next one (bit/s of

@@ -11,6 +11,8 @@ done that.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -41,6 +43,16 @@ class Patch:
         """Nodes that the move changes."""
         changed = {*self.parting, *self.dark, *self.joining, *self.changing}
         return [self.after.nodes[index] for index in sorted(changed)]
+
+
+def stay_dark(until_s: float, leaving: threading.Event) -> None:
+    """Wait until a moment (``time.monotonic``), or until ``leaving`` is set.
+
+    Raises:
+        LabError: it is set, as the network goes down.
+    """
+    if leaving.wait(max(0.0, until_s - time.monotonic())):
+        raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
 
 
 def check_alike(up: Topology, topology: Topology) -> None:
