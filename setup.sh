@@ -148,6 +148,8 @@ ourselves() {
             "  fix: sudo apt-get install gcc libc6-dev, then rm $venv/.testbed-* and set up again"
     "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.play._play") is None)' ||
         say "workloads/play/fluid.c and queues.c were not compiled; nothing can be simulated (the same fix)"
+    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.lab.netns.network._delay_line") is None)' ||
+        say "delay_line.c was not compiled; links have no delay, jitter or loss where the kernel has no netem (the same fix)"
 }
 
 # The least version of each package that a run needs, and of those that the suite does.
@@ -156,7 +158,7 @@ least_versions() {
 }
 
 stamp=$venv/.testbed-$what
-fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.[ch] | cksum; pwd)
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.[ch] testbed/lab/netns/network/*.c | cksum; pwd)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi

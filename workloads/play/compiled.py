@@ -6,14 +6,13 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base import compiled
 from testbed.base.errors import MemoryLimitError, MissingToolError
-from testbed.workloads.sync.compiled import FIX
 
 LIBRARY = "testbed.workloads.play._play"
 VERSION = 4
@@ -67,18 +66,9 @@ def library() -> ctypes.CDLL:
     Raises:
         MissingToolError: there is none for this machine, or it is of another version.
     """
-    spec = find_spec(LIBRARY)
-    if spec is None or spec.origin is None:
-        raise MissingToolError("the compiled solver of the simulator is not installed", fix=FIX)
-    try:
-        loaded = ctypes.CDLL(spec.origin)
-    except OSError as error:
-        raise MissingToolError(f"the compiled solver {spec.origin} cannot be loaded: {error}", fix=FIX) from error
-    if loaded.play_version() != VERSION:
-        raise MissingToolError(f"the compiled solver {spec.origin} is of another version of testbed", fix=FIX)
-    for name, result, arguments in FUNCTIONS:
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
+    loaded = compiled.load(LIBRARY, VERSION, FUNCTIONS)
+    if loaded is None:
+        raise MissingToolError("the compiled solver of the simulator is not installed", fix=compiled.FIX)
     return loaded
 
 

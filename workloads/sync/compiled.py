@@ -17,13 +17,13 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from itertools import accumulate, chain
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from testbed.base import compiled
 from testbed.base.errors import WorkerError
 from testbed.workloads.job import Gated
 from testbed.workloads.sync.bundle import Sockets
@@ -37,7 +37,6 @@ from testbed.workloads.sync.steps import Jitter
 LIBRARY = "testbed.workloads.sync._mover"
 VERSION = 4
 """Version of the compiled library; ``mover.c`` has the same."""
-FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
 SLICE_S = 0.1
 """Longest time (s) after which the interpreter sees whether it has to do something else, such as to end on a signal."""
 _QUIET, _MOVED, _CLOSED, _CUT_OFF, _MISFIT, _REFUSED = range(6)
@@ -58,6 +57,14 @@ _TYPES: Mapping[str, DTypeLike] = {
     "bucket_complete_s": np.float64,
 }
 """Types of the arrays of ``struct plan``, in their order there."""
+_FUNCTIONS: Sequence[compiled.Function] = (
+    ("mover_new", ctypes.c_void_p, [ctypes.c_void_p]),
+    ("mover_step", ctypes.c_int, [ctypes.c_void_p, ctypes.c_double]),
+    ("mover_open", None, [ctypes.c_void_p, ctypes.c_int32]),
+    ("mover_begin", None, [ctypes.c_void_p]),
+    ("mover_replan", ctypes.c_int, [ctypes.c_void_p]),
+    ("mover_free", None, [ctypes.c_void_p]),
+)
 _OF_CONNECTIONS, _OF_BUCKETS = (
     ("expected", "received", "unsent", "sent_bytes", "closed"),
     ("missing", "bucket_complete_s"),
@@ -101,12 +108,12 @@ def engine(
 ) -> Engine:
     """Make the engine for these arguments: compiled, where that is installed and does all that is asked, else in
     Python. ``classes`` are those of the two, where these are not ours alone."""
-    plain, compiled = classes or (Engine, CompiledEngine)
+    in_python, in_c = classes or (Engine, CompiledEngine)
     is_plain = forest.fixed is None and not priority and jitter is None
     has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
     if is_plain and has_one_each and library() is not None:
-        return compiled(node, forest, chunks, sockets, gradient)
-    return plain(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
+        return in_c(node, forest, chunks, sockets, gradient)
+    return in_python(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
 
 
 @cache
@@ -114,25 +121,9 @@ def library() -> ctypes.CDLL | None:
     """Load the compiled library; None where there is none for this machine.
 
     Raises:
-        WorkerError: it is of another version.
+        MissingToolError: it is of another version.
     """
-    spec = find_spec(LIBRARY)
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        found = ctypes.CDLL(spec.origin)
-    except OSError:  # of another kind of machine than this one
-        return None
-    if found.mover_version() != VERSION:
-        raise WorkerError(f"{spec.origin} is of another version of testbed", fix=FIX)
-    found.mover_new.restype = ctypes.c_void_p
-    found.mover_step.argtypes = [ctypes.c_void_p, ctypes.c_double]
-    found.mover_open.argtypes = [ctypes.c_void_p, ctypes.c_int32]
-    for function in (found.mover_open, found.mover_begin, found.mover_free):
-        function.restype = None
-    for function in (found.mover_begin, found.mover_replan, found.mover_free):
-        function.argtypes = [ctypes.c_void_p]
-    return found
+    return compiled.load(LIBRARY, VERSION, _FUNCTIONS)
 
 
 class CompiledEngine(Engine):
@@ -151,10 +142,10 @@ class CompiledEngine(Engine):
     def __init__(
         self, node: int, forest: Forest, chunks: ChunkTable, sockets: Sockets, gradient: Floats | None
     ) -> None:
-        found = library()
-        if found is None:
-            raise WorkerError(f"{LIBRARY} is not installed", fix=FIX)
-        self._library = found
+        loaded = library()
+        if loaded is None:
+            raise WorkerError(f"{LIBRARY} is not installed", fix=compiled.FIX)
+        self._library = loaded
         self._state: int | None = None
         self._arrays: dict[str, NDArray[Any]] = {}
         super().__init__(node, forest, chunks, sockets, gradient)

@@ -5,7 +5,6 @@ That it does what the engine in Python does is tested with that one, in :mod:`te
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import signal
 import socket
@@ -83,22 +82,6 @@ def test_without_it_python_does_all(topology: Callable[..., Topology], no_librar
     with pytest.raises(WorkerError, match=r"workloads\.sync\.no_such_module is not installed") as caught:
         CompiledEngine(0, one, cut(one, 8, [(0, 8)], 64), {}, np.zeros(8, np.float32))
     assert "install a C compiler" in (caught.value.fix or "")
-
-
-def test_what_cannot_be_loaded_here_is_as_if_it_were_not_there(
-    topology: Callable[..., Topology], no_library: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    foreign = tmp_path / "_mover.so"
-    foreign.write_bytes(b"\x7fELF of another machine")
-    spec = importlib.util.spec_from_loader("foreign", None, origin=str(foreign))
-    no_library.setattr(compiled, "find_spec", lambda _: spec)
-    assert alone(build("ring", topology("star(hosts=1)"), [])).mover == "python"
-
-
-def test_another_version_is_refused(no_library: pytest.MonkeyPatch) -> None:
-    no_library.setattr(compiled, "VERSION", compiled.VERSION + 1)
-    with pytest.raises(WorkerError, match="is of another version of testbed"):
-        compiled.library()
 
 
 def test_it_has_no_gate(ring: Forest) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from testbed.base.compiled import FIX
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.job import LARGEST
@@ -20,9 +21,9 @@ from testbed.workloads.kinds.forest.simulation import ForestSimulation
 from testbed.workloads.kinds.forest.table import ForestTable
 from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing, Simulation, Table
 from testbed.workloads.kinds.script.plan import scripted
-from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.compiled import LIBRARY
 from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
 from testbed.workloads.sync.fixed_point import furthest, least_scale
 from testbed.workloads.sync.forest import Forest
@@ -57,7 +58,7 @@ class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
-    tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
+    tools: Sequence[Tool] = (Tool(LIBRARY, "less processor time for a byte", FIX, is_package=True),)
     carrier: Carrier[Forest] = ForestCarrier()
     connections: Connections | None = Connections(end_alone=True, are_parallel=True)
     sharing: Sharing[Forest] | None = ForestSharing()

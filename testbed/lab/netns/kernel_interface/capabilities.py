@@ -9,7 +9,7 @@ from testbed.base.errors import LabError, MissingToolError, TestbedError
 from testbed.lab.netns.kernel_interface import shaping, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
 from testbed.lab.netns.kernel_interface.nfqueue import QueueSocket
-from testbed.lab.netns.network import impairing
+from testbed.lab.netns.network import delay_line, impairing
 from testbed.lab.netns.network.impairing import DELAY_LINE, NETEM
 
 LOOPBACK_INDEX = 1
@@ -63,6 +63,7 @@ def why_no_delay_line() -> TestbedError | None:
     None if it lacks nothing."""
     try:
         impairing.tool(impairing.IPTABLES + "-restore")
+        delay_line.library()
         QueueSocket(0)
         impairing.run_tool([impairing.IPTABLES + "-restore", "--noflush"], impairing.rules_text({"none": 0}))
         impairing.run_tool([impairing.IPTABLES, "-t", "mangle", "-F"])

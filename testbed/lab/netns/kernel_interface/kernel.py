@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import struct
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -38,8 +37,6 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
-TFD_TIMER_ABSTIME = 1
-ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
 SYS_MOUNT_SETATTR, AT_RECURSIVE, MOUNT_ATTR = 442, 0x8000, struct.Struct("=4Q")
 """Constants of mount_setattr(2). The call's number is the same on all architectures. Read-only and no devices have the
 numbers that they have in mount(2)."""
@@ -172,23 +169,6 @@ def filter_calls(instructions: Sequence[tuple[int, int, int, int]]) -> None:
     held = ctypes.create_string_buffer(b"".join(SOCK_FILTER.pack(*one) for one in instructions))
     program = SOCK_FPROG.pack(len(instructions), ctypes.addressof(held))
     _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), "filter system calls")
-
-
-class Timer:
-    """A descriptor that is readable once a moment of ``time.monotonic_ns()`` has come (timerfd)."""
-
-    def __init__(self) -> None:
-        self._fd = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
-        _checked(min(self._fd, 0), "timerfd_create")
-
-    def fileno(self) -> int:
-        """File descriptor for select()."""
-        return int(self._fd)
-
-    def set(self, moment_ns: int) -> None:
-        """Have the descriptor readable from this moment on, and not before; what was set earlier is forgotten."""
-        spec = ITIMERSPEC.pack(0, 0, *divmod(max(moment_ns, 1), 10**9))
-        _checked(_libc.timerfd_settime(self._fd, TFD_TIMER_ABSTIME, spec, None), "timerfd_settime")
 
 
 def has_capability(number: int) -> bool:

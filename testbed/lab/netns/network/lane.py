@@ -65,9 +65,14 @@ class Lane:
     @impairment.setter
     def impairment(self, wanted: Impairment) -> None:
         self._impairment = wanted
-        self._delay_ns, self._jitter_ns = round(wanted.delay_s * 1e9), wanted.jitter_s * 1e9
+        self.delay_ns, self._jitter_ns = round(wanted.delay_s * 1e9), wanted.jitter_s * 1e9
         self._loss.set(wanted.loss)
         self._reorder.set(wanted.reorder)
+
+    @property
+    def has_chance(self) -> bool:
+        """Whether chance has a say; without it, each packet is late by ``delay_ns`` alone, and never cut."""
+        return bool(self._jitter_ns) or self._impairment.every_packet
 
     def due_ns(self, arrived_ns: int, packets: int = 1) -> int:
         """Decide when a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`.
@@ -84,7 +89,7 @@ class Lane:
             return LOST
         elif self._reorder.chooses():
             return AHEAD
-        due_ns = arrived_ns + self._delay_ns
+        due_ns = arrived_ns + self.delay_ns
         if self._jitter_ns:
             due_ns = max(arrived_ns, due_ns + int(self._draw.gauss(0.0, self._jitter_ns)))
         self._last_ns = max(due_ns, self._last_ns)
