@@ -18,7 +18,7 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.measurements import Counters, Way
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel_interface import capabilities
-from testbed.lab.netns.network import impairing
+from testbed.lab.netns.network import delay_line, impairing
 from testbed.lab.netns.network.impairing import DELAY_LINE
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build
@@ -263,6 +263,16 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == (
         "a link with delay 1 ms needs netem, which this kernel does not have, or the delay line, but iptables-restore "
         "is not installed\n  fix: sudo apt-get install iptables"
+    )
+
+
+def test_a_loop_that_was_not_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_line, "library", delay_line.library.__wrapped__)
+    monkeypatch.setattr(delay_line, "LIBRARY", "testbed.lab.netns.network._none")
+    monkeypatch.setattr(impairing, "tool", lambda name: name)
+    lacking = capabilities.why_no_delay_line()
+    assert str(lacking).startswith(
+        "the compiled loop of the delay line is not installed\n  fix: install a C compiler (Debian: gcc and libc6-dev)"
     )
 
 
