@@ -19,9 +19,7 @@ class Sample(Part):
     name = unread(str, "name of the worker's node")
     node = unread(int, "number of that node in the topology", line="node")
     iteration = unread(int, "number of the iteration, from 0 on, the warm-up included", is_checked=True, line="i")
-    start_s = unread(
-        float, "when it began, from the trial's first start", is_checked=True, line="start", is_moment=True
-    )
+    start_s = unread(float, "begin, from the trial's first start", is_checked=True, line="start", is_moment=True)
     ready_s = unread(
         float,
         "when the worker had its gradient; before `start_s` if others were still in a script's set-up",

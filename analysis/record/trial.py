@@ -24,9 +24,7 @@ class TrialRecord(Part):
 
     schema = unread(int, "version of this file's format", is_whole=True)
     id: str = required("name of the trial and of its files", is_whole=True)
-    identity = unread(
-        str, "digest of all that the trial depends on: `--resume` keeps trials with the same", is_whole=True
-    )
+    identity = unread(str, "digest of all that it depends on; `--resume` keeps trials with the same", is_whole=True)
     inputs = unread(Mapping[str, str], "by file that the trial uses, a digest of its content", is_whole=True)
     label: str = required("name of its arm", is_whole=True, column=1)
     topology: str = required("the network, as an expression", is_whole=True, column=2)
@@ -34,11 +32,7 @@ class TrialRecord(Part):
     workload = unread(
         str, "kind of workload: `train`, `profile`, `lda` or `command`", key="kind", is_checked=True, column=22
     )
-    moves = unread(
-        str,
-        "kind of trial: `forest`, `library`, `command`, `script`, another one, or an added one",
-        is_checked=True,
-    )
+    moves = unread(str, "kind of trial, such as `forest`, `library`, `command` or `script`", is_checked=True)
     model = unread(str, "model that was trained or played back", column=23)
     scale = unread(float, "by what a profile's bytes and the links' rates were divided", "ratio", column=24)
     batch: int = required("batch size of each worker in an iteration", "samples", column=4)
@@ -85,9 +79,7 @@ class TrialRecord(Part):
     left_out: tuple[Text, ...] = optional(
         "which numbers of a script, told or printed, are not all there or not used, and why", default=()
     )
-    not_kept = unread(
-        list[Text], "which files that a program's ranks wrote are not in `outputs/`, and why", is_whole=True
-    )
+    not_kept = unread(list[Text], "which files of a program's ranks are not in `outputs/`, and why", is_whole=True)
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = optional(default=(), is_whole=True, blank=[])
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])
