@@ -40,6 +40,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# As in an environment that is activated: fixes name ``pip``, wherever the environment is.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
 # As in workers and the referee. Threads that wait for each other take the cores of other test processes.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"

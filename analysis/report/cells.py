@@ -199,15 +199,16 @@ def believed(cells: Sequence[MeasuredCell], number: str) -> tuple[tuple[Measured
     return told, tuple(cell for cell in cells if cell not in told)
 
 
-def by_network(cells: Sequence[MeasuredCell]) -> dict[str, list[MeasuredCell]]:
+def by_network(cells: Sequence[MeasuredCell], among: Sequence[MeasuredCell] = ()) -> dict[str, list[MeasuredCell]]:
     """Cells of arms that are compared with each other, by the name of their network; by ``""``, all of them, if at each
-    setting all are on the same network."""
+    setting all are on the same network. Names tell these networks from those of cells ``among`` which they were chosen,
+    too."""
     at: dict[Setting, set[Network]] = {}
     for cell in cells:
         at.setdefault(cell.setting, set()).add(cell.network)
     if all(len(networks) == 1 for networks in at.values()):
         return {"": list(cells)} if cells else {}
-    named = names_of_networks(cells)
+    named = names_of_networks([*among, *cells])
     found: dict[str, list[MeasuredCell]] = {}
     for cell in cells:
         found.setdefault(named[cell.network], []).append(cell)

@@ -11,6 +11,8 @@ from testbed.base.listing import counted
 
 MOST_ROWS = 24
 """The most rows of a table with a row for each arm at each setting."""
+CSV = "the CSV of the HTML report"
+"""Where sentences say that all rows of a question are. Markdown has the same sentences, and no CSV of its own."""
 T = TypeVar("T")
 _LABEL = attrgetter("label")
 
@@ -32,7 +34,7 @@ def chosen(every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int 
 
 
 def rest(
-    every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int = MOST_ROWS, where: str = "the CSV"
+    every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int = MOST_ROWS, where: str = CSV
 ) -> tuple[str, ...]:
     """The sentence that says how many rows, and which arms, the table is without, and where they are; none where it has
     all."""

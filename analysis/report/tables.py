@@ -467,7 +467,7 @@ def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
     told = [tuple(map(_reason, trial.reasons)) if trial.done else _failed(trial) for trial in trials]
     if len(set(told)) == 1:
         return told[0]
-    others = 'the page has the others in its section "Every fidelity check of every trial"'
+    others = 'the HTML report has the others in its section "Every fidelity check of every trial"'
     *before, last = told[0]
     return *before, f"{last.removesuffix('.')} (these numbers are of {words.name(trials[0])}; {others})"
 

@@ -9,6 +9,7 @@ from testbed.analysis.numbers import stopping
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
+from testbed.analysis.report.room import CSV
 from testbed.analysis.strikes import never
 from testbed.analysis.verdicts import CALLED, INVALID, SIMULATED, VERDICTS, joint_verdict, percent
 from testbed.base.listing import counted as counted_as
@@ -261,7 +262,7 @@ def none_valid(cells: Iterable[MeasuredCell], number: str) -> str:
     )
 
 
-def of_networks(told: Sequence[Sequence[str]], where: str = "the CSV") -> list[str]:
+def of_networks(told: Sequence[Sequence[str]], where: str = CSV) -> list[str]:
     """Sentences about the first networks, and one that counts the others and says where they are."""
     more = len(told) - MOST_NAMED
     sentences = [sentence for sentences in told[:MOST_NAMED] for sentence in sentences]

@@ -8,7 +8,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from docs.generate.markdown import comments_in_sight
+from docs.generate.markdown import in_sight
 from testbed.base.docstrings import plain
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -39,4 +39,4 @@ def _section(path: Path) -> str:
 
 
 def _block(lines: re.Match[str]) -> str:
-    return f"```sh\n{comments_in_sight(textwrap.dedent(lines[0]).strip())}\n```\n\n"
+    return f"```sh\n{in_sight(textwrap.dedent(lines[0]).strip())}\n```\n\n"

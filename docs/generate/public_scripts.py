@@ -22,7 +22,7 @@ as expected in each arm: they check their results themselves, or are refused.
 
 *Needed* says what a script needed on machines without a GPU and without a network. Commands are short here:
 `benchmarks/public_scripts.yaml` has the whole ones, the changed lines and the commits. `benchmarks/public_scripts.py`
-runs them. {left} more of its rows have not run yet.
+runs them. Rows of it that have not run yet: {left}.
 
 """
 ARMS = ("gloo", "ring", "bml", "switchml")

@@ -7,12 +7,14 @@ from testbed.topologies.shortest import ShortestPaths
 
 
 def dumbbell(rate_bps: int, delay_s: float, *, left: int = 2, right: int = 2) -> Topology:
-    """Hosts 0 to left - 1 on switch ``west``, the others on ``east``; cables are alike."""
+    """The first ``left`` hosts on switch ``west``, the others on ``east``."""
     hosts = left + right
     west, east = hosts, hosts + 1
     nodes = [Node(f"h{h}", "host", level=0, rack=int(h >= left)) for h in range(hosts)]
-    nodes += [Node("west", "switch", level=1, rack=0), Node("east", "switch", level=1, rack=1)]
+    nodes.append(Node("west", "switch", level=1, rack=0))
+    nodes.append(Node("east", "switch", level=1, rack=1))
     links = [Link(h, 0, west, h, rate_bps, delay_s) for h in range(left)]
     links += [Link(left + h, 0, east, h, rate_bps, delay_s) for h in range(right)]
     links.append(Link(west, left, east, right, rate_bps, delay_s))
-    return Topology("dumbbell", {"left": left, "right": right}, tuple(nodes), tuple(links), ShortestPaths())
+    sides = {"left": left, "right": right}
+    return Topology("dumbbell", sides, tuple(nodes), tuple(links), ShortestPaths())

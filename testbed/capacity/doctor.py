@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.base.extras import pip
 from testbed.capacity.advice import MEASURE, carried_text
 from testbed.capacity.cache import Known, known
 from testbed.lab.choice import places
@@ -102,7 +103,7 @@ def _capacity(found: Known) -> Prerequisite:
 
 def _pytorch() -> Iterator[Prerequisite]:
     found = importlib.util.find_spec("torch") is not None
-    fix = "make set-up, or: pip install torch==2.13.0"
+    fix = f"./setup.sh run, in the clone of testbed; or {pip()} install torch==2.13.0, which may take CUDA's gigabytes"
     yield Prerequisite("PyTorch", found, "installed" if found else "not installed", None if found else fix, needed=True)
 
 

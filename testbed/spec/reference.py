@@ -128,6 +128,11 @@ def sections(*begin: Section) -> Iterator[Section]:
         left = inner + left if section.place else left + inner
 
 
+def places_of(name: str) -> list[str]:
+    """Whole names of the keys that have a name, such as ``links.rate`` of ``rate``."""
+    return list(dict.fromkeys(f"{of.place}.{name}".strip(".") for of in sections() if name in groups.keys_of(of.group)))
+
+
 def inner_of(section: Section) -> list[Section]:
     """The groups of keys that may be directly within one."""
     fields, others = section.group.model_fields, section.group.others

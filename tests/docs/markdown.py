@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.M | re.S)
+_INDENTED_FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.M | re.S)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _INLINE = re.compile(r"`([^`\n]+)`")
 
@@ -50,8 +51,8 @@ def blocks(page: Path, language: str) -> Iterator[Block]:
 
 
 def all_blocks(text: str) -> list[str]:
-    """The blocks of code in a page's text, of any language."""
-    return [block[2] for block in _FENCE.finditer(text)]
+    """The blocks of code in a page's text, of any language, also those in lists."""
+    return [block[2] for block in _INDENTED_FENCE.finditer(text) if not block[1].startswith("{")]
 
 
 def prose(page: Path) -> str:

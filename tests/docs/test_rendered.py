@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from benchmarks.chromium import EXECUTABLE, Chromium
 from docs.generate import PAGES, markdown
 from docs.generate.markdown import WIDEST
-from tests.docs.markdown import DOCS, ROOT, all_blocks, pages
+from tests.docs.markdown import DOCS, ROOT, all_blocks, blocks, pages
 
 WINDOW_PX = 1280
 """The narrowest laptop's."""
@@ -30,18 +32,8 @@ With --baseline and "quotes", as `--baseline`.
 ```
 """
 CUT = "[...document.querySelectorAll('pre')].map((block) => block.scrollWidth > block.clientWidth)"
-INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)$", re.M)
-COMMENT = re.compile(r"(^|\s)# ")
-SEEN_WHOLE = {
-    DOCS / name
-    for name in (
-        *("start/first-hour.md", "start/python.md", "guides/sweeps.md", "guides/gate.md", "guides/programs.md"),
-        *("guides/checkpoints.md", "guides/hybrid.md", "guides/jobs.md", "guides/panels.md", "guides/topic-models.md"),
-        *("guides/networks-and-schemes.md", "guides/specs.md", "guides/own-models.md", "guides/profiles.md"),
-        "guides/traces.md",
-    )
-}
-"""Pages whose other lines of code fit, too: those of the first hour, and of one's own work."""
+SHOWN = [page for page in pages() if page.is_relative_to(DOCS) or page.name == "README.md"]
+PART = re.compile(r"^:pyobject: (\w+)$", re.M)
 
 
 @pytest.fixture(scope="module")
@@ -68,25 +60,40 @@ def test_two_dashes_stay_two_dashes(page: Path) -> None:
     assert "“quotes”" in text
 
 
-def cut_comments(text: str) -> list[str]:
-    return [line for line in text.splitlines() if len(line) > WIDEST and COMMENT.search(line)]
+def wide(code: Iterable[str]) -> list[str]:
+    return [line for block in code for line in block.splitlines() if len(line) > WIDEST]
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_comments_in_code_can_be_seen_whole(page: Path) -> None:
-    if page.is_relative_to(DOCS):  # others are not on the site
-        text = page.read_text()
-        included = [(page.parent / name).read_text() for name in INCLUDED.findall(text)]
-        assert [line for block in (*all_blocks(text), *included) for line in cut_comments(block)] == []
-        if page in SEEN_WHOLE:
-            assert [line for block in all_blocks(text) for line in block.splitlines() if len(line) > WIDEST] == []
+def included(page: Path) -> Iterator[str]:
+    """The files that a page shows, or the parts of them."""
+    for block in blocks(page, "{literalinclude}"):
+        text, part = (page.parent / block.words[1]).read_text(), PART.search(block.text)
+        nodes = [node for node in ast.parse(text).body if getattr(node, "name", "") == part[1]] if part else []
+        yield ast.get_source_segment(text, *nodes) or "" if part else text
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_can_be_seen_whole(page: Path) -> None:
+    assert wide([*all_blocks(page.read_text()), *included(page)]) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_comments_in_code_of_pages_that_are_made_can_be_seen_whole(name: str) -> None:
-    assert [line for block in all_blocks(PAGES[name]()) for line in cut_comments(block)] == []
+def test_code_of_pages_that_are_made_can_be_seen_whole(name: str) -> None:
+    assert wide(all_blocks(PAGES[name]())) == []
+
+
+def test_a_part_of_a_file_that_is_shown_is_measured_alone() -> None:
+    (shown,) = included(DOCS / "extend/runner.md")
+    assert shown.startswith("class TwoProcesses:\n")
+    assert "PROCESSES = 2" not in shown
 
 
 def test_a_comment_that_would_be_cut_is_above_its_command() -> None:
     words = "x" * (WIDEST - 4)
-    assert markdown.comments_in_sight(f"a  # b\n{words}  # c\n{words}yyyyy") == f"a  # b\n# c\n{words}\n{words}yyyyy"
+    assert markdown.in_sight(f"a  # b\n{words}  # c\n{words}yyyyy") == f"a  # b\n# c\n{words}\n{words}yyyyy"
+
+
+def test_a_command_that_would_be_cut_goes_on_below() -> None:
+    words = "x" * (WIDEST - 6)
+    assert markdown.in_sight(f"{words} --a bc") == f"{words} --a \\\n    bc"
+    assert markdown.in_sight(f"{words} --a bc  # d") == f"# d\n{words} --a \\\n    bc"

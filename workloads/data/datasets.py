@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import MissingToolError
+from testbed.base.extras import pip
 from testbed.workloads.data import generated, text
 from testbed.workloads.registry import lookup
 
@@ -81,7 +82,7 @@ def _digits_file() -> Path:
     package = find_spec("sklearn")  # finds without importing
     if package is None or package.origin is None:
         raise MissingToolError(
-            "dataset 'digits' is part of scikit-learn, which is not installed", fix="pip install scikit-learn"
+            "dataset 'digits' is part of scikit-learn, which is not installed", fix=f"{pip()} install scikit-learn"
         )
     return Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
 

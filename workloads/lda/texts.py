@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.base.errors import MissingToolError
+from testbed.base.extras import pip
 from testbed.workloads.data.text import help_topics
 
 WORD = re.compile(r"[a-z]{3,}")
@@ -26,7 +27,7 @@ def lee() -> list[list[str]]:
     Raises:
         MissingToolError: gensim is not installed, or comes without these files.
     """
-    fix = "pip install gensim, or take corpus: python_reference"
+    fix = f"{pip()} install gensim, or take corpus: python_reference"
     package = find_spec("gensim")  # finds without importing
     if package is None or package.origin is None:
         raise MissingToolError("corpus 'lee' is part of the package gensim, which is not installed", fix=fix)

@@ -47,9 +47,11 @@ def bytes_per_link(study: Study) -> Question | None:
     has_silent = any(link.bytes is None for _, trial in every for link in trial.links)
     told = tuple(_row(*one, has_silent) for one in room.chosen(every, _label)) if len(every) > 1 else ()
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
-    apart = [_at_which_settings(shown, [trial for _, trial in every], bool(told))] if len(study.settings) > 1 else []
+    has_others = any(all(trial is not first for _, first in every) for trial in shown)
+    apart = [_at_which_settings(has_others, bool(told))] if len(study.settings) > 1 else []
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
+    more += " Networks are drawn at other settings, too." if told and has_others else ""
     rows: list[dict[str, Any]] = []
     for trial in shown:
         known = {"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch}
@@ -70,13 +72,11 @@ def bytes_per_link(study: Study) -> Question | None:
     )
 
 
-def _at_which_settings(drawn: Sequence[Trial], firsts: Sequence[Trial], has_table: bool) -> str:
-    """Say at which of several settings arms are in the table, and networks are drawn."""
-    has_others = any(all(trial is not first for first in firsts) for trial in drawn)
+def _at_which_settings(has_others: bool, has_table: bool) -> str:
+    """Say at which of several settings arms are shown, with ``has_others`` each network that a scheme ran on."""
     if has_table:
-        others = ", and networks are drawn at other settings, too" if has_others else ""
-        return f"The table has each arm at its first setting{others}. All settings are in the trials' JSON."
-    shown = "Each network is drawn" if has_others else "Each arm is shown"
+        return "The table has each arm at its first setting. All settings are in the trials' JSON."
+    shown = "Each network is shown" if has_others else "Each arm is shown"
     return f"{shown} at its first setting; all are in the trials' JSON."
 
 

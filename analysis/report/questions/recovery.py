@@ -41,7 +41,7 @@ def from_losses(study: Study) -> Question | None:
     more = f" Drawn are {len(shown)} of {len(found)} losses." if others else ""
     cells = [cell for cell in study.cells if _times(cell)]
     told, _ = believed(cells, JCT)
-    sentences = [[_longest(network, of)] for network, of in by_network(told).items()]
+    sentences = [[_longest(network, of)] for network, of in by_network(told, cells).items()]
     return Question(
         "recovery",
         "How did trials go on after losses?",

@@ -32,7 +32,7 @@ def distribution(study: Study) -> Question | None:
     warmup = max(trial.warmup for cell in cells for trial in cell.counted(JCT))
     left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
     told, _ = believed(cells, JCT)
-    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
+    sentences = [_seen_on(network, of) for network, of in by_network(told, cells).items()]
     return Question(
         "staleness",
         "How stale were updates?",

@@ -216,7 +216,7 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
     told, _ = believed(cells, GST)
-    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
+    sentences = [_seen_on(network, of) for network, of in by_network(told, cells).items()]
     return words.of_networks(sentences, "the table of all arms") + words.not_told(cells, GST)
 
 

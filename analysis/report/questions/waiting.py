@@ -33,7 +33,7 @@ def waits(study: Study) -> Question | None:
     mark = () if study.along else (Key("longest mean wait of a worker", LONGEST),)
     row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
     told, _ = believed(cells, WAITING)
-    networks = by_network(told).items()
+    networks = by_network(told, cells).items()
     sentences = [[_longest(network, [(cell, row_of[cell.place]) for cell in of])] for network, of in networks]
     return Question(
         "waits",

@@ -97,7 +97,11 @@ def test_of_many_arms_the_ends_of_each_network_are_named(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"), [(1, "1 more network is in the CSV."), (2, "2 more networks are in the CSV.")]
+    ("more", "sentence"),
+    [
+        (1, "1 more network is in the CSV of the HTML report."),
+        (2, "2 more networks are in the CSV of the HTML report."),
+    ],
 )
 def test_networks_that_are_not_named_are_counted(more: int, sentence: str) -> None:
     told = [["Said."]] * (words.MOST_NAMED + more)

@@ -11,6 +11,7 @@ from shlex import split
 
 import pytest
 
+from testbed.base import extras
 from testbed.base.extras import install
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +31,27 @@ def _sorted(requirement: str) -> tuple[str, ...]:
     return name.lower(), *sorted(bounds.split(","))
 
 
+def test_the_pip_of_an_environment_that_is_not_activated_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``.venv/bin/testbed`` runs there, and ``pip`` in the same shell is the system's, which may refuse."""
+    ours, theirs = tmp_path / "a clone/.venv/bin", tmp_path / "usr/bin"
+    for folder in (ours, theirs):
+        folder.mkdir(parents=True)
+        for name in ("pip", "python"):
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(ours / "python"))
+    monkeypatch.setenv("PATH", str(theirs))
+    assert split(install("watch"))[:2] == [str(ours / "pip"), "install"]
+    monkeypatch.chdir(ours.parents[1])
+    assert extras.install_of("tornado").startswith(".venv/bin/pip install ")
+    monkeypatch.setenv("PATH", f"{ours}:{theirs}")
+    assert extras.pip() == "pip"
+    (ours / "pip").unlink()
+    assert split(extras.pip()) == [str(ours / "python"), "-m", "pip"]
+
+
 def test_an_extra_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="there is no extra nothing"):
         install("nothing")
@@ -40,7 +62,7 @@ def test_a_checkout_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> No
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr("testbed.base.extras.requires", missing)
-    assert install.__wrapped__("watch") == "pip install -e '.[watch]', in the checkout of testbed"
+    assert install("watch") == "pip install -e '.[watch]', in the checkout of testbed"
 
 
 def test_nothing_asks_an_index_for_testbed() -> None:

@@ -50,7 +50,12 @@ class TwoProcesses:
     def require(self, trial: Trial) -> None:
         self._pool.submit(_require, trial).result()
 
-    def run(self, trials: Iterable[Trial], folder: Path, listener: Listener) -> Iterator[Outcome]:
+    def run(
+        self,
+        trials: Iterable[Trial],
+        folder: Path,
+        listener: Listener,
+    ) -> Iterator[Outcome]:
         left, running = iter(trials), set[Future[Outcome]]()
         while True:
             while len(running) < PROCESSES and (trial := next(left, None)):

@@ -48,6 +48,7 @@ def _on_star(jobs: str) -> str:
 
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
+    "unknown_key_of_another_group": ("seed: 1", "seed: 1\nbatch: 16"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
     "kind_unknown": ("model: lenet5", "kind: profil\n  model: lenet5"),
     "kind_that_is_a_list": ("model: lenet5", "kind: [train]\n  model: lenet5"),
@@ -1210,6 +1211,7 @@ CALLS: dict[str, list[str]] = {
     "set_list_with_no": ["plan", "spec.yaml", "--set", "perturb=[{kind: slow, workers: [no], slowdown: 2}]"],
     "set_label_off": ["plan", "spec.yaml", "--set", "arms.0.label=Off"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
+    "set_key_of_a_group": ["plan", "spec.yaml", "--set", "rate=1 Gbit/s"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
     "set_through_a_value": ["plan", "spec.yaml", "--set", "seed.x=3"],
     "set_sweep_with_a_mistake": ["plan", "spec.yaml", "--set", "links.rate=[1 Mbit/s, fast]"],

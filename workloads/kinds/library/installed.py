@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from testbed.base.errors import MissingToolError
+from testbed.base.extras import pip
 from testbed.workloads.kinds.base import Tool
 from testbed.workloads.kinds.library.plan import Library
 
 OPENMPI = (
     Tool("mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin"),
-    Tool(
-        "mpi4py",
-        "the scheme openmpi",
-        "pip install mpi4py (with testbed's own: pip install --editable '.[mpi]')",
-        is_package=True,
-    ),
+    Tool("mpi4py", "the scheme openmpi", f"{pip()} install mpi4py", is_package=True),
 )
 
 

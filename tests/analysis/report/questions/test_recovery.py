@@ -8,7 +8,7 @@ import pytest
 
 from testbed.analysis.record.happened import Loss
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import page, room
+from testbed.analysis.report import markdown, page, room
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.questions import recovery
 
@@ -67,4 +67,6 @@ def test_many_losses_are_cut_and_told_of(run: Run) -> None:
     assert len(question.told) == room.MOST_ROWS
     assert len(question.frame) == room.MOST_ROWS + 1
     assert f"Drawn are {room.MOST_ROWS} of {room.MOST_ROWS + 1} losses." in question.defined
-    assert question.seen[0] == "The table has 24 of 25 rows, at least one of each arm. All are in the CSV."
+    told = "The table has 24 of 25 rows, at least one of each arm. All are in the CSV of the HTML report."
+    assert question.seen[0] == told
+    assert f"- {told}\n" in markdown.render(hit(run, *many))

@@ -133,3 +133,16 @@ def test_gst_is_drawn_by_the_size_of_keys(run: Run) -> None:
     assert question.frame["key_bytes"].tolist() == [4096, 16384, 65536]
     (line, theory) = question.panels[0].figure["data"]
     assert line["x"] == theory["x"] == {"column": "key_bytes"}
+
+
+def test_a_network_is_told_from_those_whose_trials_are_not_valid(sweep: Run) -> None:
+    """Another rate makes another network: its median is not that of the network at all rates."""
+    trials = []
+    for trial in sweep.trials:
+        is_fast = trial.point["rate"] == "200 Mbit/s"
+        links = tuple(replace(link, rate_bps=200e6 if is_fast else 100e6) for link in trial.links)
+        verdict = "VALID" if is_fast or trial.label != "BML on BCube" else "INVALID"
+        trials.append(replace(judged(trial, verdict), links=links))
+    seen = answer(replace(sweep, trials=tuple(trials)), "gst").seen
+    (told,) = [text for text in seen if "bcube" in text and "the median GST is" in text]
+    assert told.startswith("On bcube(n=3,k=2) at 200 Mbit/s with 9 workers, ")
