@@ -23,10 +23,10 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from socket import SHUT_WR, socket
 from struct import Struct
 from typing import Any
@@ -105,6 +105,8 @@ class Carrier(NoBuckets):
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
+        self._told: Counter[int] = Counter()
+        """By neighbour, calls that it was told of."""
         self._absent: dict[int, list[tuple[bytes, memoryview, int, Act | None, Act | None]]] = {}
         """Messages for nodes without a connection yet."""
         self._gone: set[int] = set()
@@ -171,7 +173,9 @@ class Carrier(NoBuckets):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
+        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour, whose payload is that
+        of chunks alone. Headers and news of calls count as what the connection adds: they are not in any forest, and
+        outweigh chunks of few bytes."""
         return self._totals
 
     def _act(self) -> None:
@@ -245,13 +249,20 @@ class Carrier(NoBuckets):
         try:
             self._totals = {
                 "wire_bytes": self.wire_bytes,
-                "sent": {node: asdict(one) for node, one in self.sent.items()},
+                "sent": {
+                    node: asdict(replace(one, payload_bytes=self._bytes_of_chunks(node)))
+                    for node, one in self.sent.items()
+                },
             }
         except (OSError, TestbedError):  # a connection that is reset counts no more
             self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
         self._let_go()
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too
+
+    def _bytes_of_chunks(self, node: int) -> int:
+        """Count the bytes of chunks that were sent to a neighbour. Some messages may not have left after an error."""
+        return max(0, self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node])
 
     def _let_go(self) -> None:
         """Close the loop, which does nothing more with the connections."""
@@ -272,6 +283,7 @@ class Carrier(NoBuckets):
         for node in op.shape.neighbours:
             if node not in self._said_bye:  # else all that it had to say of this may have come
                 self._push(node, self._word(op.key, _CONTROL | _BEGIN, SIGNATURE_BYTES), memoryview(signature), rank=-1)
+                self._told[node] += 1
         for node, theirs in self._signatures.pop(op.key, {}).items():
             self._answered(op, node, theirs)
         for node in self._said_bye.intersection(op.shape.neighbours) - op.told:
