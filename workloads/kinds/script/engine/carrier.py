@@ -41,6 +41,7 @@ from testbed.workloads.kinds.script.engine.numbers import Numbers
 from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
 from testbed.workloads.sync.loop import NoBuckets
+from testbed.workloads.sync.tcp_info import Sent
 
 _HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size
@@ -249,10 +250,7 @@ class Carrier(NoBuckets):
         try:
             self._totals = {
                 "wire_bytes": self.wire_bytes,
-                "sent": {
-                    node: asdict(replace(one, payload_bytes=self._bytes_of_chunks(node)))
-                    for node, one in self.sent.items()
-                },
+                "sent": {node: asdict(self._of_chunks(node, sent)) for node, sent in self.sent.items()},
             }
         except (OSError, TestbedError):  # a connection that is reset counts no more
             self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
@@ -260,9 +258,10 @@ class Carrier(NoBuckets):
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too
 
-    def _bytes_of_chunks(self, node: int) -> int:
-        """Count the bytes of chunks that were sent to a neighbour. Some messages may not have left after an error."""
-        return max(0, self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node])
+    def _of_chunks(self, node: int, sent: Sent) -> Sent:
+        """Take headers and news out of the payload for a neighbour. Some messages may not have left after an error."""
+        chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
+        return replace(sent, payload_bytes=max(0, chunk_bytes))
 
     def _let_go(self) -> None:
         """Close the loop, which does nothing more with the connections."""
