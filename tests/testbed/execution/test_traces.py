@@ -190,7 +190,7 @@ def test_ranks_that_tell_only_groups_of_their_own_play_all_of_them(bench: Bench,
         (80_000, 2, 6),
     ]
     beyond = [link["bytes"] - link["theory_bytes"] - link["extra_bytes"] for link in outcome.record["links"]]
-    assert all(abs(count) < 1500 for count in beyond), beyond  # addresses are asked for, and connections ended
+    assert 0 <= min(beyond) < 1500, beyond  # others may have more: ranks try to connect until their neighbours start
 
 
 def test_groups_of_ranks_that_are_not_played_count_only_if_one_that_is_takes_part(tmp_path: Path) -> None:

@@ -174,10 +174,14 @@ class Carrier(NoBuckets):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour, whose payload is that
-        of chunks alone. Headers and news of calls count as what the connection adds: they are not in any forest, and
-        outweigh chunks of few bytes."""
+        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
         return self._totals
+
+    @property
+    def sent(self) -> dict[int, Sent]:
+        """The bytes that the kernel has put on the wire, by neighbour; the payload is that of chunks alone. Headers and
+        news of calls are in no forest, and outweigh chunks of few bytes, so they count as what the connection adds."""
+        return {node: self._of_chunks(node, sent) for node, sent in super().sent.items()}
 
     def _act(self) -> None:
         while True:
@@ -250,7 +254,7 @@ class Carrier(NoBuckets):
         try:
             self._totals = {
                 "wire_bytes": self.wire_bytes,
-                "sent": {node: asdict(self._of_chunks(node, sent)) for node, sent in self.sent.items()},
+                "sent": {node: asdict(one) for node, one in self.sent.items()},
             }
         except (OSError, TestbedError):  # a connection that is reset counts no more
             self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
