@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from testbed.workloads.job import Peer
 
 VARIABLE = "TESTBED_RANK"
 """The environment variable with the path of the rank's file. Outside of a trial it is not there."""
-VERSION = 2
+VERSION = 3
 LONGEST_POSITION = 500
 """The bytes of the file in which a rank says what it is at."""
 
@@ -59,6 +60,8 @@ class RankJob:
     position: str = ""
     """Path of the file in which a rank that knows it keeps what it is at, for the error if it is killed. Empty for
     none."""
+    priorities: Mapping[int, int] = field(default_factory=dict)
+    """Priorities of a trace's receives, by node: a rank that reads only its own file does not know those of sends."""
     version: int = VERSION
 
     def text(self) -> str:
@@ -79,6 +82,7 @@ class RankJob:
             )
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
         raw["addresses"] = tuple(raw["addresses"])
+        raw["priorities"] = {int(node): priority for node, priority in raw["priorities"].items()}
         return cls(**raw)
 
     @classmethod

@@ -28,8 +28,8 @@ LinkRecord = TypedDict(
 )
 """Part of a trial's JSON about a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
 ``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
-not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again. ``refused`` packets are
-drops for which a core of the machine had no room."""
+not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again; of scripts also headers of
+messages, and what PyTorch's store sent. ``refused`` packets are drops for which a core of the machine had no room."""
 
 
 def link_records(

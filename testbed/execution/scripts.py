@@ -27,6 +27,7 @@ from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.rank_job import RankJob
+from testbed.workloads.trace.graph import priorities_of_receives
 
 if TYPE_CHECKING:
     from testbed.workloads.kinds.ranks import Account, Failed
@@ -68,6 +69,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
     job, spec, read = trial.job, trial.spec, reading(trial)
     node = job.plan.workers[rank]
     name = job.plan.nodes[node]
+    trace = job.workload.traced(trial.network.folder, job.world)
     return RankJob(
         node=node,
         name=name,
@@ -88,6 +90,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         check=read.check,
         pace_s=read.pace_s,
         library=_part(job).library(job.plan),
+        priorities=priorities_of_receives(trace.ranks[rank]) if trace else {},
     )
 
 

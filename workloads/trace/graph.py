@@ -19,6 +19,8 @@ from testbed.workloads.sync.chunks import FLOAT_BYTES
 
 Groups = Mapping[str, tuple[int, ...]]
 """Ranks of each group, by name; the group without a name is all ranks."""
+Ends = tuple[int, int, int]
+"""Sender, receiver and tag of a message."""
 MOST_NAMED = 5
 """How many ids a message names."""
 LONGEST_US = 86_400_000_000
@@ -205,7 +207,7 @@ def _circle(by_id: Mapping[int, Node], left: Mapping[int, int]) -> list[int]:
 
 
 def check(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> dict[int, list[Node]]:
-    """Check the nodes of all ranks together; return them in order.
+    """Check the nodes of all ranks together; return them in order, receives with the priorities of their sends.
 
     Raises:
         SpecError: ranks do not fit together, or a node asks for what cannot be played.
@@ -216,9 +218,20 @@ def check(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> dict[int, list
             raise SpecError(
                 f"group {name} has rank {outside[0]}, and the ranks are {_ranks(ranks)}", fix="correct its ranks"
             )
-    _check_pairs(found)
+    pairs = _paired(found)
     _check_collectives(found, groups)
-    return found
+    urgent = _priorities(pairs)
+    return {rank: prioritised(nodes, urgent[rank]) for rank, nodes in found.items()}
+
+
+def prioritised(nodes: Sequence[Node], priorities: Mapping[int, int]) -> list[Node]:
+    """Give nodes other priorities, by id. Their order stays, so that of collectives does not depend on it."""
+    return [node._replace(priority=priorities[node.id]) if node.id in priorities else node for node in nodes]
+
+
+def priorities_of_receives(nodes: Sequence[Node]) -> dict[int, int]:
+    """Return the priorities of a rank's receives, by id, where they have some."""
+    return {node.id: node.priority for node in nodes if node.kind == Kind.COMM_RECV and node.priority}
 
 
 def members_of(node: Node, ranks: Collection[int], groups: Groups) -> tuple[int, ...]:
@@ -226,18 +239,24 @@ def members_of(node: Node, ranks: Collection[int], groups: Groups) -> tuple[int,
     return groups.get(node.group, tuple(sorted(ranks)))
 
 
-def messages(nodes: Sequence[Node], rank: int, kind: Kind) -> Iterator[tuple[tuple[int, int, int], Node]]:
+def messages(nodes: Sequence[Node], rank: int, kind: Kind) -> Iterator[tuple[Ends, Node]]:
     """Yield a rank's sends or receives, each with sender, receiver and tag."""
     for node in nodes:
         if node.kind == kind:
             yield (*node.ends(rank), node.tag), node
 
 
-def _check_pairs(ranks: Mapping[int, Sequence[Node]]) -> None:
-    sent: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
-    received: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
+def _paired(ranks: Mapping[int, Sequence[Node]]) -> dict[Ends, list[tuple[Node, Node]]]:
+    """Return sends with their receives.
+
+    Raises:
+        SpecError: a send has no receive, a receive no send, or they do not fit.
+    """
+    sent: dict[Ends, list[Node]] = defaultdict(list)
+    received: dict[Ends, list[Node]] = defaultdict(list)
+    pairs: dict[Ends, list[tuple[Node, Node]]] = {}
     for rank, nodes in ranks.items():
-        for kind, pairs in ((Kind.COMM_SEND, sent), (Kind.COMM_RECV, received)):
+        for kind, by_ends in ((Kind.COMM_SEND, sent), (Kind.COMM_RECV, received)):
             for key, node in messages(nodes, rank, kind):
                 if node.peer not in ranks:
                     raise SpecError(
@@ -246,7 +265,7 @@ def _check_pairs(ranks: Mapping[int, Sequence[Node]]) -> None:
                     )
                 if node.peer == rank:
                     raise SpecError(f"rank {rank}: {node}, which is itself", fix="remove the node")
-                pairs[key].append(node)
+                by_ends[key].append(node)
     for key in sorted(sent.keys() | received.keys()):
         src, dst, tag = key
         given, taken = sent[key], received[key]
@@ -258,13 +277,31 @@ def _check_pairs(ranks: Mapping[int, Sequence[Node]]) -> None:
             often = f" {len(taken)} times" if given else ""
             rest = f"which sends it {len(given)} times" if given else "which never sends it"
             raise SpecError(f"rank {dst} receives tag {tag} from rank {src}{often}, {rest}", fix="add the send")
-        for one, other in zip(given, taken, strict=True):
+        pairs[key] = list(zip(given, taken, strict=True))
+        for one, other in pairs[key]:
             if one.bytes != other.bytes:
                 raise SpecError(
                     f"rank {src} sends tag {tag} to rank {dst} with {one.bytes} bytes (node {one.id}), which receives "
                     f"{other.bytes} (node {other.id})",
                     fix="give both the same comm_size",
                 )
+    return pairs
+
+
+def _priorities(pairs: Mapping[Ends, Sequence[tuple[Node, Node]]]) -> dict[int, dict[int, int]]:
+    """Return, by rank and id, the priorities that receives without one get.
+
+    A large message leaves when its receiver has asked for it, so a receive must be as urgent as its send. Messages of
+    one tag come in order, so it must also be as urgent as the later ones of its tag.
+    """
+    urgent: dict[int, dict[int, int]] = defaultdict(dict)
+    for (_, dst, _), some in pairs.items():
+        priority = some[-1][0].priority
+        for send, receive in reversed(some):
+            priority = max(priority, send.priority)
+            if priority and not receive.priority:
+                urgent[dst][receive.id] = priority
+    return urgent
 
 
 def _check_collectives(ranks: Mapping[int, Sequence[Node]], groups: Groups) -> None:

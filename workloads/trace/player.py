@@ -48,6 +48,7 @@ from testbed.workloads.trace.graph import (
     counted_from,
     floats_of,
     order,
+    prioritised,
     within,
 )
 
@@ -149,12 +150,13 @@ class Player:
         """Set up.
 
         Args:
-            nodes: in order (:func:`.graph.order`).
+            nodes: in order (:func:`.graph.order`). In a trial, receives get the priorities that the rank's job has.
             pace: what the time of each node that computes is multiplied by.
         """
         self._rank = rank
         job = RankJob.of_environment()
         self._position = Position(job.position if job else "")
+        nodes = prioritised(nodes, job.priorities) if job else nodes
         self._agenda = Agenda(nodes, range(world), groups, pace)
         self._nodes = self._agenda.nodes
         made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(groups.values())) if len(ranks) < world}

@@ -105,6 +105,32 @@ def test_ranks_that_do_not_fit_together_are_refused(
     assert caught.value.problem == told
 
 
+@pytest.mark.parametrize(
+    ("sent", "received", "found"),
+    [
+        ([(1, 0), (2, 7)], [(1, 0), (2, 0)], [0, 7]),
+        ([(1, 3), (2, 7)], [(1, 9), (2, 0)], [9, 7]),
+        ([(1, -3), (2, 0)], [(1, 0), (2, 0)], [-3, 0]),
+        ([(1, 7), (1, 2)], [(1, 0), (1, 0)], [7, 2]),
+        ([(1, 0), (1, 0)], [(1, 0), (1, 0)], [0, 0]),
+    ],
+)
+def test_a_receive_without_a_priority_has_that_of_its_send(
+    sent: list[tuple[int, int]], received: list[tuple[int, int]], found: list[int]
+) -> None:
+    sends = [_send(1, tag)._replace(id=number, priority=one) for number, (tag, one) in enumerate(sent)]
+    receives = [_receive(0, tag)._replace(id=number, priority=one) for number, (tag, one) in enumerate(received)]
+    by_id = {node.id: node.priority for node in check({0: sends, 1: receives}, {})[1]}
+    assert [by_id[number] for number in range(len(received))] == found
+
+
+def test_a_receive_is_as_urgent_as_the_later_ones_of_its_tag() -> None:
+    """The urgent message cannot come before the one that was sent before it with the same tag."""
+    sends = [_send(1, 7)._replace(id=1), _send(1, 7)._replace(id=2, after=(1,), priority=5)]
+    receives = [_receive(0, 7)._replace(id=1), _receive(0, 7)._replace(id=2)]
+    assert [node.priority for node in check({0: sends, 1: receives}, {})[1]] == [5, 5]
+
+
 def test_ranks_that_fit_together_come_back_in_order() -> None:
     ranks = {0: [_comp(2, 1, 1), _sum(1), _send(1, 7)], 1: [_receive(0, 7), _sum(1)]}
     found = check(ranks, {})

@@ -90,9 +90,10 @@ def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: st
     assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)
 
 
-@pytest.mark.parametrize(("nbytes", "asked_first"), [(20_000, 0), (400_000, 1)])
+@pytest.mark.parametrize(("nbytes", "asked_first"), [(20_000, 0), (1_000_000, 0), (1_000_000, 1)])
 def test_the_more_urgent_of_two_messages_comes_first(nbytes: int, asked_first: int) -> None:
-    """A small one leaves at once; a large one leaves when its receiver has asked for it, so that is urgent, too."""
+    """A small one leaves at once; a large one leaves when its receiver has asked for it, so that is urgent, too, with
+    or without a priority of its own."""
     sends = [
         Node(number, "", Kind.COMM_SEND, bytes=number * nbytes, peer=1, tag=number, priority=priority)
         for number, priority in ((1, 0), (2, 1))

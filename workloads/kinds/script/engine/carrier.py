@@ -23,10 +23,10 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from socket import SHUT_WR, socket
 from struct import Struct
 from typing import Any
@@ -41,6 +41,7 @@ from testbed.workloads.kinds.script.engine.numbers import Numbers
 from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
 from testbed.workloads.sync.loop import NoBuckets
+from testbed.workloads.sync.tcp_info import Sent
 
 _HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size
@@ -105,6 +106,8 @@ class Carrier(NoBuckets):
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
+        self._told: Counter[int] = Counter()
+        """By neighbour, calls that it was told of."""
         self._absent: dict[int, list[tuple[bytes, memoryview, int, Act | None, Act | None]]] = {}
         """Messages for nodes without a connection yet."""
         self._gone: set[int] = set()
@@ -173,6 +176,12 @@ class Carrier(NoBuckets):
     def totals(self) -> dict[str, Any]:
         """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
         return self._totals
+
+    @property
+    def sent(self) -> dict[int, Sent]:
+        """The bytes that the kernel has put on the wire, by neighbour; the payload is that of chunks alone. Headers and
+        news of calls are in no forest, and outweigh chunks of few bytes, so they count as what the connection adds."""
+        return {node: self._of_chunks(node, sent) for node, sent in super().sent.items()}
 
     def _act(self) -> None:
         while True:
@@ -253,6 +262,11 @@ class Carrier(NoBuckets):
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too
 
+    def _of_chunks(self, node: int, sent: Sent) -> Sent:
+        """Take headers and news out of the payload for a neighbour. Some messages may not have left after an error."""
+        chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
+        return replace(sent, payload_bytes=max(0, chunk_bytes))
+
     def _let_go(self) -> None:
         """Close the loop, which does nothing more with the connections."""
         self.close()
@@ -272,6 +286,7 @@ class Carrier(NoBuckets):
         for node in op.shape.neighbours:
             if node not in self._said_bye:  # else all that it had to say of this may have come
                 self._push(node, self._word(op.key, _CONTROL | _BEGIN, SIGNATURE_BYTES), memoryview(signature), rank=-1)
+                self._told[node] += 1
         for node, theirs in self._signatures.pop(op.key, {}).items():
             self._answered(op, node, theirs)
         for node in self._said_bye.intersection(op.shape.neighbours) - op.told:

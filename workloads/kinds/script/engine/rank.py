@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -17,6 +18,7 @@ from testbed.workloads import kinds
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, shape
 from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
+from testbed.workloads.kinds.script.engine import store
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import Slot, channel
 from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of
@@ -26,6 +28,7 @@ from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.tcp_info import Sent
 
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0
@@ -61,6 +64,8 @@ class RankEngine:
         self._remote = Remote(job, plan)
         self._carrier = _RankCarrier(job.node, plan.nodes, sockets, self._remote)
         self._lock = threading.Lock()
+        self._stored: dict[int, Sent] = {}
+        """Bytes of PyTorch's store, by node, once this has left."""
         self._messages: dict[int, Counter[int]] = defaultdict(Counter)
         """Number of messages that each channel has had, by group."""
         self._thread = threading.Thread(target=self._carrier.run, name="testbed-engine", daemon=True)
@@ -199,13 +204,27 @@ class RankEngine:
 
     def close(self) -> None:
         """Leave: the calls that were made end first."""
+        self._stored = self._of_store()
         self._carrier.leave()
         self._thread.join(_LEAVE_S)
         self._remote.close()
 
     def totals(self) -> dict[str, Any]:
-        """Return ``wire_bytes`` and ``sent`` by neighbour, after :meth:`close`."""
-        return self._carrier.totals
+        """Return ``wire_bytes``, and ``sent`` by node, after :meth:`close`."""
+        totals = self._carrier.totals
+        if not totals.get("sent"):
+            return totals
+        sent = dict(totals["sent"])
+        for node, more in self._stored.items():
+            sent[node] = asdict(Sent(**sent.get(node, {})) + more)
+        return {**totals, "sent": sent}
+
+    def _of_store(self) -> dict[int, Sent]:
+        """Count what the store has sent so far, by node; PyTorch closes it with the group."""
+        port = os.environ.get("MASTER_PORT", "")
+        nodes = dict(zip(self._job.addresses, self._plan.workers, strict=True))
+        others = {address: node for address, node in nodes.items() if node != self._job.node}
+        return store.sent(int(port), others) if port.isdecimal() else {}
 
 
 class _RankCarrier(Carrier):

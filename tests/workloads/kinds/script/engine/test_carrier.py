@@ -11,7 +11,7 @@ import pytest
 
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES, direct
-from testbed.workloads.kinds.script.engine.carrier import _BEGIN, _CONTROL, Carrier
+from testbed.workloads.kinds.script.engine.carrier import _BEGIN, _BYE, _CONTROL, Carrier
 from testbed.workloads.kinds.script.engine.operation import SUM, Ending, Operation
 from tests.patience import PATIENCE_S, until
 
@@ -57,6 +57,20 @@ def test_a_call_is_made_while_its_first_chunk_comes(pair: tuple[Carrier, socket.
     assert ended.wait(PATIENCE_S)
     assert errors == [None]
     assert (array == sent).all()
+
+
+def test_headers_and_news_of_calls_are_no_payload(pair: tuple[Carrier, socket.socket]) -> None:
+    carrier, theirs = pair
+    call, ended = Call(What.SEND, "other", 10), threading.Event()
+    shape, signature = direct(carrier._names, (0, 1), call, EARLY_BYTES, 0), call.encode()
+    carrier.submit(Operation(KEY, shape, "h0", np.zeros(10, np.uint8), Ending(lambda _: ended.set())))
+    theirs.sendall(carrier._word(KEY, _CONTROL | _BEGIN, len(signature)) + signature)
+    assert ended.wait(PATIENCE_S)
+    carrier.leave()
+    theirs.sendall(carrier._word((1, 0), _CONTROL | _BYE, 0))
+    until(lambda: bool(carrier.totals))
+    assert carrier.totals["sent"][1]["payload_bytes"] == 10
+    assert carrier.totals["wire_bytes"] > 10 + len(signature)
 
 
 def test_no_chunk_is_kept_that_is_larger(pair: tuple[Carrier, socket.socket]) -> None:
