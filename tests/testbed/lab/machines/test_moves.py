@@ -42,8 +42,6 @@ arms:
 retries: 0
 quiet: 0 s
 """
-NEAR, FEW_BYTES = 0.01, 10_000
-"""By how much the bytes of a link may differ in two labs: packets that only acknowledge are as many as chance makes."""
 
 
 def records(spec: str, folder: Path, *lab: str) -> list[dict[str, Any]]:
@@ -80,7 +78,8 @@ def check_that_it_is_sound(record: dict[str, Any]) -> None:
 
 
 def test_circuits_move_in_mid_run_as_in_netns(tunnelled: Rehearsal, tmp_path: Path) -> None:
-    """By a perturbation, and for a job whose circuits were patched while the one before it ran."""
+    """By a perturbation, and for a job whose circuits were patched while the one before it ran. Bytes are held against
+    those of the scheme: when circuits move within an iteration depends on how fast that goes."""
     spread, local = (
         records(MOVED, tmp_path / name, *lab)
         for name, lab in (("machines", there(tunnelled)), ("netns", ("--backend", "netns")))
@@ -89,9 +88,6 @@ def test_circuits_move_in_mid_run_as_in_netns(tunnelled: Rehearsal, tmp_path: Pa
     for ours, theirs in zip(spread, local, strict=True):
         assert ours["sums"] == theirs["sums"]
         assert events(ours) == events(theirs) != []
-        for link, other in zip(ours["links"], theirs["links"], strict=True):
-            assert link["theory_bytes"] == other["theory_bytes"]
-            assert link["bytes"] == pytest.approx(other["bytes"], rel=NEAR, abs=FEW_BYTES), (link, other)
         check_that_it_is_sound(ours)
 
 
