@@ -27,7 +27,7 @@ LONGEST_ADDRESS = 15
 """Characters of the longest IPv4 address as text."""
 MOST_STREAMS = 10_000
 """The most ends of a trial's connections on one host; each host has a few with each other."""
-MOST_SOCKETS, MOST_MESSAGE_BYTES = 10_000, 1 << 20
+MOST_SOCKETS, MOST_MESSAGE_BYTES = 10_000, 1 << 17
 """The most sockets of processes on a host that one here has for its own, and the most bytes of a message of theirs."""
 FAR = 1e12
 """Bound beyond every time, rate and count of CPU seconds that there can be."""

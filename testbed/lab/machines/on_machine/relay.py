@@ -13,8 +13,13 @@ from pathlib import Path
 from testbed.lab.baremetal.on_hosts.processes import tell
 from testbed.workloads.sync.gate import beside
 
-MOST_BYTES = 1 << 20
-"""The most bytes of a message: one of a network's processes has 17 for each node, see :mod:`.gate`."""
+MOST_BYTES = 1 << 17
+"""The most bytes of a message: it has 17 for each node of the network (:mod:`testbed.workloads.sync.gate`)."""
+MOST_AT_ONCE = 1000
+"""The most messages of a process that are told before the agent does something else. They are more than its socket
+holds, so all are told of a process that has ended; one that means harm sends more and more."""
+MOST_SOCKETS, MOST_IN_ALL = 800, 10_000
+"""The most connections at a time, each an open file of the agent, and in all: those beyond are closed at once."""
 
 
 class Relay:
@@ -69,9 +74,14 @@ class Relay:
         self._listener = None
 
     def _accept(self) -> None:
+        if self._listener is None:
+            return
         with suppress(BlockingIOError):
-            while self._listener is not None:
+            for _ in range(MOST_AT_ONCE):
                 sock, _ = self._listener.accept()
+                if len(self._sockets) == MOST_SOCKETS or self._next == MOST_IN_ALL:
+                    sock.close()
+                    continue
                 sock.setblocking(False)
                 number, self._next = self._next, self._next + 1
                 self._sockets[number] = sock
@@ -79,7 +89,10 @@ class Relay:
 
     def _tell(self, number: int) -> None:
         """Tell what a process has said, and, if it has closed its connection, that."""
-        while (sock := self._sockets.get(number)) is not None:
+        for _ in range(MOST_AT_ONCE):
+            sock = self._sockets.get(number)
+            if sock is None:
+                return
             try:
                 message = sock.recv(MOST_BYTES)
             except BlockingIOError:

@@ -177,6 +177,24 @@ def test_last_words_of_a_process_are_told_before_its_end(tmp_path: Path, monkeyp
     one.relay.close()
 
 
+def test_a_process_that_connects_again_and_again_gets_no_more_of_the_agents_files(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "MOST_SOCKETS", 2)
+    monkeypatch.setattr(relay, "MOST_IN_ALL", 3)
+    machines.relayed = lambda *_: None
+    machine = machines.connections[0]
+    first, second, third = (machine.connected() for _ in range(3))
+    assert machines.until(lambda: message(third) == b"")
+    assert message(first) is message(second) is None
+    second.close()
+    machines.until(lambda: len(machine.relay._sockets) == 1)
+    fourth, fifth = machine.connected(), machine.connected()
+    first.close()
+    assert machines.until(lambda: message(fifth) == b"")
+    assert message(fourth) is None
+
+
 @pytest.mark.parametrize(
     "said",
     [
