@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.lab, pytest.mark.rehearse]
 MOVED = """\
 name: moved
 links: {rate: 1 Gbit/s}
-workload: {kind: profile, model: lenet5, scale: 10, batch: 2, iterations: 4, compute: {pace: {2: 0.8 s}}}
+workload: {kind: profile, model: lenet5, scale: 10, batch: 2, iterations: 3, compute: {pace: {2: 3 s}}}
 arms:
   - topology: "patch_panel(servers=6,degree=2,rings=[[0,2,4,1,3,5]])"
     scheme: "multi_ring(strides=[1,5])"
-    perturb: [{kind: circuits, at: iteration 2, rings: [1], reconfiguration: 20 ms}]
+    perturb: [{kind: circuits, at: 4.9 s, rings: [1], reconfiguration: 20 ms}]
   - topology: "patch_panel(servers=6,degree=2,rings=[[0,1,2,3]],circuits=[[4-5]],look_ahead=true,reconfiguration_s=0.1)"
     jobs:
       - {name: first, scheme: ring, hosts: 4}
@@ -83,7 +83,7 @@ def check_that_it_is_sound(record: dict[str, Any]) -> None:
 
 def test_circuits_move_in_mid_run_as_in_netns(tunnelled: Rehearsal, tmp_path: Path) -> None:
     """By a perturbation, and for a job whose circuits were patched while the one before it ran.
-    Both move while workers compute, so it is known what passes over which circuits."""
+    Both move in the middle of some computing, so it is known what passes over which circuits."""
     spread, local = (
         records(MOVED, tmp_path / name, *lab)
         for name, lab in (("machines", there(tunnelled)), ("netns", ("--backend", "netns")))
