@@ -26,9 +26,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,13 @@ machines: {{place: {{spine0: node1, leaf0: node1, leaf1: node2, leaf2: node3}}}}
 SLOW_MBPS = RATE_MBPS
 """Half of what crosses the NIC of the machine with the spine: the ring's way out of, and into, two racks."""
 AGENT = "testbed.lab.machines.on_machine.agent"
-LONGEST_S = 25.0
-"""The most seconds after the begin of an agent at which something is killed: trials end before."""
+LONGEST_S = 20.0
+"""The most seconds after the begin of an agent at which something is killed: about as long as a trial takes."""
 BEGIN_S = 120.0
 """The most seconds in which an agent begins."""
 COMPILED = "__pycache__"
 """Word of files that Python leaves when testbed runs there for the first time, and that belong to what was prepared."""
+ENDED = "ended before"
 KEPT = "var/lib/testbed/work"
 """Folder that machines keep if the controller is killed."""
 SHARED_S = 90.0
@@ -157,25 +157,15 @@ def slow(machines: Rehearsal, repeats: int) -> bool:
 
 
 def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
-    """Whether nothing is left after each of some kills."""
+    """Whether nothing is left after each of so many kills. A run that ended before its kill does not count, but nothing
+    may be left of it either."""
     before = [machines.snapshot(number) for number in range(MACHINES)]
-    rows, left = [], 0
-    for number in range(rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            at_s, victim = draws.uniform(0.0, LONGEST_S), draws.choice((None, *range(MACHINES)))
-            words = words_of(machines, "machines", 1, Path(folder) / "run")
-            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=PATH) as run:
-                until(lambda: agents(machines, MACHINES - 1), BEGIN_S)
-                time.sleep(at_s)
-                was = "trained" if list(Path(folder).glob("run/work/*/h*/samples.jsonl")) else "began"
-                if victim is None:
-                    controller = first_child(run.pid)
-                    os.kill(controller or run.pid, signal.SIGKILL)
-                else:
-                    pids = agents(machines, victim)
-                    was = was if pids else "ended"
-                    subprocess.run(machines.on(victim, ["kill", "-KILL", *pids]), capture_output=True)
-                run.wait()
+    rows: list[tuple[str, ...]] = []
+    left = killed = 0
+    while killed < rounds and len(rows) < 2 * rounds:
+        at_s, victim = draws.uniform(0.0, LONGEST_S), draws.choice((None, *range(MACHINES)))
+        was = hit(machines, at_s, victim)
+        killed += was != ENDED
         others = [at for at in range(MACHINES) if at != victim]
         but_for, settle_s = ((COMPILED,), SETTLE_S) if victim is not None else ((COMPILED, KEPT), SHARED_S)
         seen = [(at, line) for at in others for line in machines.differs(at, before[at], but_for, settle_s)]
@@ -184,13 +174,36 @@ def kills(machines: Rehearsal, rounds: int, draws: random.Random) -> bool:
         told = "; ".join(f"node{at + 1}: {line}" for at, line in seen)
         left += bool(told)
         who = "controller" if victim is None else f"agent of node{victim + 1}"
-        rows.append((str(number), who, f"{at_s:.1f} s", was, told or "nothing"))
+        rows.append((str(len(rows)), who, f"{at_s:.1f} s", was, told or "nothing"))
         print(*rows[-1], file=sys.stderr, flush=True)
         if victim is not None:
             before[victim] = machines.snapshot(victim)
     print(columns(("round", "killed", "after", "run", "left"), rows, left=5))
-    print(f"something was left after {left} of {rounds} kills")
-    return not left
+    print(f"something was left after {left} of {len(rows)} runs, of which {killed} had a kill; asked: 0, {rounds}")
+    return not left and killed == rounds
+
+
+def hit(machines: Rehearsal, at_s: float, victim: int | None) -> str:
+    """Run the experiment, and kill the agent of a machine, or the controller, so long after agents have begun; return
+    how far the run was."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = words_of(machines, "machines", 1, Path(folder) / "run")
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=PATH) as run:
+            until(lambda: agents(machines, MACHINES - 1), BEGIN_S)
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(at_s)
+            was = "trained" if list(Path(folder).glob("run/work/*/h*/samples.jsonl")) else "began"
+            if victim is None:
+                controller = None if run.poll() is not None else first_child(run.pid) or run.pid
+                if controller is None:
+                    return ENDED
+                os.kill(controller, signal.SIGKILL)
+            else:
+                kill = machines.on(victim, ["kill", "-KILL", *agents(machines, victim)])
+                if subprocess.run(kill, capture_output=True).returncode:
+                    was = ENDED
+            run.wait()
+    return was
 
 
 def agents(machines: Rehearsal, number: int) -> list[str]:

@@ -6,8 +6,8 @@
   turn. GST medians of each cell, over all runs of a side, are compared, too.
 - ``gain``: 4 blocks of paced trials on ``local://2`` over ``local://1``.
 - ``kills``: each run loses a worker at a random moment. It must end with exit code 0 and each trial done once, those of
-  a block on one machine; no process, network namespace or temporary file may be left. This happens in private
-  namespaces (:mod:`leftovers`).
+  a block on one machine; no process, network namespace or temporary file may be left. A run that ended before its kill
+  does not count, and another moment is drawn. This happens in private namespaces (:mod:`leftovers`).
 
 Exit code 1 if anything was not reached.
 """
@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,24 +124,37 @@ def sides_of(spec: str, one: tuple[str, ...], other: tuple[str, ...], number: in
 
 def kills(count: int, seed: int) -> bool:
     """Hit runs, as PID 1 of private namespaces."""
-    draw, wrong = random.Random(seed), 0
-    whole_s, problems = hit(None, draw)
-    if problems:
-        sys.exit("\n".join(["a run that nothing was done to:", *problems]))
-    print(f"a run that nothing is done to takes {whole_s:.1f} s after its first block has begun", flush=True)
-    for number in range(count):
-        at_s = draw.uniform(0, whole_s * 0.9)
-        took_s, problems = hit(at_s, draw)
-        wrong += bool(problems)
-        said = f"[{number + 1}/{count}] a worker was killed at {at_s:.1f} s of {took_s:.1f} s"
-        print(said, *problems, sep="\n    ", flush=True)
-    print(f"{count - wrong} of {count} runs were complete, with each trial once, and left nothing (all)")
-    return not wrong
+    draw = random.Random(seed)
+    whole = hit(None, draw)
+    if whole.problems:
+        sys.exit("\n".join(["a run that nothing was done to:", *whole.problems]))
+    print(f"a run that nothing is done to takes {whole.took_s:.1f} s after its first block has begun", flush=True)
+    killed = wrong = missed = 0
+    while killed < count and missed <= count:
+        at_s = draw.uniform(0, whole.took_s * 0.9)
+        run = hit(at_s, draw)
+        killed, missed = (killed + 1, missed) if run.killed else (killed, missed + 1)
+        wrong += bool(run.problems)
+        what = "a worker was killed" if run.killed else "no worker was there any more"
+        said = f"[{killed}/{count}] {what} at {at_s:.1f} s of {run.took_s:.1f} s"
+        print(said, *run.problems, sep="\n    ", flush=True)
+    print(f"{missed} runs ended before their kill, and do not count among {killed}")
+    print(f"{wrong} of all were incomplete, had a trial twice or left something (none)")
+    return killed == count and not wrong
 
 
-def hit(at_s: float | None, draw: random.Random) -> tuple[float, list[str]]:
-    """Run an experiment on two workers, and kill one so long after its first block has begun, if at all; return how
-    long the run went on from then, and what is not as it should be."""
+@dataclass(frozen=True)
+class Hit:
+    """A run that ended: how long it went on after its first block had begun, whether a worker was killed meanwhile,
+    and what is not as it should be."""
+
+    took_s: float
+    killed: bool
+    problems: Sequence[str]
+
+
+def hit(at_s: float | None, draw: random.Random) -> Hit:
+    """Run an experiment on two workers, and kill one so long after its first block has begun, if at all."""
     folder = Path(tempfile.mkdtemp())
     (folder / "spec.yaml").write_text(HIT)
     (folder / "tmp").mkdir()
@@ -155,30 +169,32 @@ def hit(at_s: float | None, draw: random.Random) -> tuple[float, list[str]]:
     while not list((folder / "run/blocks").glob("*")) and run.poll() is None:
         time.sleep(0.05)
     began_s = time.monotonic()
-    problems = []
-    if at_s is not None:
-        time.sleep(at_s)
-        if there := workers(run.pid):
-            os.kill(draw.choice(there), signal.SIGKILL)
-        else:
-            problems.append("no worker was there to be killed")
+    killed = at_s is not None and kill(run, at_s, draw)
     try:
         code = run.wait(LIMIT_S)
     except subprocess.TimeoutExpired:
         run.kill()
         code = run.wait()
     took_s = time.monotonic() - began_s
-    if code:
-        problems.append(f"exit code {code}: {(folder / 'said').read_text()[-2000:]}")
-    else:
-        problems += wrong_in(folder / "run")
+    said_at_end = (folder / "said").read_text()[-2000:]
+    problems = [f"exit code {code}: {said_at_end}"] if code else wrong_in(folder / "run")
     problems += [f"a process is left: {line}" for line in leftovers.wait_until_alone(10.0)]
     if not leftovers.wait_until_one_namespace(60.0):
         problems.append("a network namespace is left")
     problems += [f"a temporary file is left: {path}" for path in (folder / "tmp").iterdir()]
     if not problems:
         shutil.rmtree(folder)
-    return took_s, problems
+    return Hit(took_s, killed, problems)
+
+
+def kill(run: subprocess.Popen[bytes], at_s: float, draw: random.Random) -> bool:
+    """Kill one of a run's workers after so many seconds; return whether there was one."""
+    with suppress(subprocess.TimeoutExpired):
+        run.wait(at_s)
+    there = workers(run.pid) if run.poll() is None else []
+    if there:
+        os.kill(draw.choice(there), signal.SIGKILL)
+    return bool(there)
 
 
 def workers(harness: int) -> list[int]:

@@ -101,7 +101,7 @@ def _check_holds(spec: Spec, plan: Plan) -> None:
     if not spec.place.has_sockets:
         able = [name for name, place in places().items() if place.has_sockets]
         raise SpecError(
-            f"in the lab {spec.lab} processes cannot be told within a millisecond to hold what they send",
+            f"in the lab {spec.lab} processes have no socket by which they are told to hold what they send",
             fix=f"run it in the lab {' or '.join(able)}",
         )
 

@@ -88,7 +88,7 @@ class DeclaredPlace:
         forwards: whether its hosts pass on what is meant for others.
         has_agent: whether a process on one host can start others on other hosts (:meth:`testbed.lab.base.Lab.agent`).
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
-        has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
+        has_sockets: whether a process there reaches a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
         plays: whether it only plays trials, so that nothing can be started there.
         varies: whether a trial that is repeated can have other numbers. Where it cannot, each trial runs once.

@@ -128,8 +128,8 @@ class Spread(Experiment):
         seen_s = monotonic()
         while waiting or running:
             self.check_wanted()
-            with suppress(HostError):
-                machines.ask()
+            if told := machines.look():
+                reporter.tell("\n".join(told))
             there = machines.there
             busy = {machine for _, machine in running.values()}
             for machine in (one for one in there if one not in busy):

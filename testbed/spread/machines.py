@@ -35,32 +35,59 @@ class Machines:
     lab: str
     answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    _asked: dict[str, Future[Any]] = field(default_factory=dict)
 
     def ask(self) -> None:
-        """Ask those that have not answered.
+        """Ask all that are there, and wait for what they answer.
 
         Raises:
             HostError: one has another version of testbed, or none is left that can have the lab.
         """
-        fix = None
-        new = [one for one in self.engine.workers() if one not in self.answers and one not in self.left_out]
-        asked = {one: self.engine.send(one, block.answer, self.lab) for one in new}
+        self._ask_new()
         block.digest()  # it is kept, and machines compute theirs meanwhile
-        for one, future in asked.items():
-            answer, why = _result(future)
-            if answer is None:
-                self.left_out[one] = why
-                continue
-            _check_version(one, answer)
-            if answer["error"]:
-                error = from_json(answer["error"])
-                self.left_out[one], fix = error.problem, fix or error.fix
-            else:
-                self.answers[one] = answer
+        fixes = [self._take(one) for one in list(self._asked)]
         if not self.answers:
             told = shortened([f"{one}: {why}" for one, why in self.left_out.items()], TOLD, "; ")
             problem = f"none of {counted(len(self.left_out), 'machine')} can have the lab {self.lab}"
-            raise HostError(f"{problem}: {told or 'there is none'}", fix=fix or "see why, and start workers there")
+            fix = next((fix for fix in fixes if fix), "see why, and start workers there")
+            raise HostError(f"{problem}: {told or 'there is none'}", fix=fix)
+
+    def look(self) -> list[str]:
+        """Ask those that came since, and take what has been answered, without waiting: blocks run meanwhile. Return
+        lines that say which have joined, and which are left out."""
+        self._ask_new()
+        lines = []
+        for one in [name for name, future in self._asked.items() if future.done()]:
+            try:
+                self._take(one)
+            except HostError as error:
+                self.left_out[one] = error.problem
+            lines.append(self._line(one))
+        return lines
+
+    def _ask_new(self) -> None:
+        known = self.answers.keys() | self.left_out.keys() | self._asked.keys()
+        for one in self.engine.workers():
+            if one not in known:
+                self._asked[one] = self.engine.send(one, block.answer, self.lab)
+
+    def _take(self, one: str) -> str | None:
+        """Take what a machine answers; return what would help if it cannot have the lab.
+
+        Raises:
+            HostError: it has another version of testbed.
+        """
+        answer, why = _result(self._asked.pop(one))
+        if answer is None:
+            self.left_out[one] = why
+            return None
+        _check_version(one, answer)
+        if not answer["error"]:
+            self.answers[one] = answer
+            return None
+        error = from_json(answer["error"])
+        self.left_out[one] = error.problem
+        return error.fix
 
     def prepare(self) -> None:
         """Have machines start the processes of their blocks now, which import while trials are planned here. Of
@@ -92,11 +119,13 @@ class Machines:
 
     def lines(self) -> list[str]:
         """Say which there are, and which are left out."""
-        told = [
-            f"{one}: {answer['host']}, {answer['cores']:g} cores, {answer['cpu']}, Linux {answer['kernel']}"
-            for one, answer in self.answers.items()
-        ]
-        return [*told, *(f"{one} is left out: {why}" for one, why in self.left_out.items())]
+        return [self._line(one) for one in (*self.answers, *self.left_out)]
+
+    def _line(self, one: str) -> str:
+        if one in self.left_out:
+            return f"{one} is left out: {self.left_out[one]}"
+        answer = self.answers[one]
+        return f"{one}: {answer['host']}, {answer['cores']:g} cores, {answer['cpu']}, Linux {answer['kernel']}"
 
     def require(self, trial: Trial) -> None:
         """Hold a trial's network against the lab's limits. Labs are asked where they are."""

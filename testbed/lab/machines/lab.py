@@ -29,6 +29,7 @@ from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.machines.controller import circuits, measuring, queues
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
+from testbed.lab.machines.controller.relay import Relay
 from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
@@ -88,6 +89,7 @@ class MachinesLab:
         self._planned: tuple[Topology, list[Blueprint]] | None = None
         """Network whose circuits the machines have planned to move to, and its shares."""
         self._nics = Nics()
+        self._relay: Relay | None = None
         self._hello: list[Any] = []
         self._work, self._reads = Path("/"), list[str]()
         self._ups = 0
@@ -291,6 +293,10 @@ class MachinesLab:
         check_launches(workers, topology)
         calls: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         sent = []
+        gates = [path for worker in workers if (path := shipping.gate(worker)) is not None]
+        if gates and self._relay is None:
+            self._relay = Relay(fleet, gates[0])
+            fleet.ask(MachineRequests.listen(shipping.Shipment(self._site(0), self._work).name(str(gates[0]))))
         for worker in workers:
             machine = self._machine(worker.node)
             call, files, followed = shipping.launching(worker, self._site(machine), self._work)
@@ -516,6 +522,9 @@ class MachinesLab:
         self._description, self._shares = {}, []
         if fleet is None:
             return
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
         fleet.close()
         living = [one for one in fleet.connections if one.lost is None]
         for one, answer in [(one, one.begin(MachineRequests.down())) for one in living]:

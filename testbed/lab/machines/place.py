@@ -60,5 +60,6 @@ PLACE = MachinesPlace(
     is_here=False,
     has_programs=False,
     has_agent=False,
+    has_sockets=True,
     takes_inventory=True,
 )

@@ -125,6 +125,39 @@ def test_a_machine_without_a_block_is_idle_and_named(tmp_path: Path) -> None:
     assert ("c", "following") not in engine.asked
 
 
+class Unanswered(Future[Any]):
+    """An answer that does not come while others run."""
+
+    def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002  # it takes no time
+        raise AssertionError("nobody may wait for it")
+
+
+class Joined(MadeUp):
+    """An engine to which machines come once blocks run: one of another version, one that says nothing, and one that
+    fits."""
+
+    def workers(self) -> list[str]:
+        runs = any(task == "following" for _, task in self.asked)
+        return [*self.answers, *(("other", "silent", "late") if runs else ())]
+
+    def send(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        return Unanswered() if worker == "silent" else super().send(worker, function, *arguments)
+
+    def _said(self, worker: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if function is block.answer and worker not in self.answers:
+            return OTHER if worker == "other" else FITS
+        return super()._said(worker, function, arguments)
+
+
+@pytest.mark.usefixtures("ideal")
+def test_machines_that_come_later_are_not_waited_for_and_named(tmp_path: Path) -> None:
+    said, run = spread(Joined({"a": FITS}), tmp_path)
+    assert {record["status"] for record in run.records.values()} == {"done"}
+    assert "late: left, 2 cores, a processor, Linux 6.1" in said
+    assert "other is left out: worker other has testbed 0.2 (0123456789abcdef), here is " in said
+    assert "silent" not in said
+
+
 def test_machines_that_may_run_blocks_prepare_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     engine = MadeUp({"d": unfit("install it")} | dict.fromkeys(["a", "b", "c"], FITS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,11 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
     return {path.stem: json.loads(path.read_text()) for path in (run / "trials").glob("*.json")}
 
 
+def sections(run: Path) -> list[str]:
+    """Headings of a run's report."""
+    return re.findall("<h2.*?>(.*?)</h2>", (run / "report.html").read_text(), re.DOTALL)
+
+
 def blocks_of(pid: int) -> dict[int, int]:
     """Processes below a run's process that run a block, by number, and their workers."""
     parents: dict[int, int] = {}
@@ -111,6 +117,7 @@ def test_two_workers_make_the_run_that_parts_and_merge_make(folder: Path) -> Non
         for run in ("spread", "merged")
     ]
     assert rows[0] == rows[1]
+    assert sections(folder / "spread") == sections(folder / "merged") != []
     assert not (folder / "spread/lost").exists()
     assert not (folder / "spread/blocks").exists()
 

@@ -27,6 +27,8 @@ LONGEST_ADDRESS = 15
 """Characters of the longest IPv4 address as text."""
 MOST_STREAMS = 10_000
 """The most ends of a trial's connections on one host; each host has a few with each other."""
+MOST_SOCKETS, MOST_MESSAGE_BYTES = 10_000, 1 << 17
+"""The most sockets of processes on a host that one here has for its own, and the most bytes of a message of theirs."""
 FAR = 1e12
 """Bound beyond every time, rate and count of CPU seconds that there can be."""
 
@@ -102,7 +104,14 @@ class Looks(_Message):
     looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
 
 
-Event = Grown | Exited | Ended | Readings | Looks
+class Relayed(_Message):
+    """Message of a process there, from a socket by which it is connected to one here; an empty one: it is closed."""
+
+    socket: Annotated[int, Field(ge=0, lt=MOST_SOCKETS)]
+    message: Annotated[Base64Bytes, Field(max_length=MOST_MESSAGE_BYTES)]
+
+
+Event = Grown | Exited | Ended | Readings | Looks | Relayed
 _MESSAGE: TypeAdapter[Result | Refusal | Event] = TypeAdapter(Result | Refusal | Event)
 
 

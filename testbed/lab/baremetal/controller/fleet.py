@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from testbed.base.errors import HostError, LabError
 from testbed.files.shape import is_number
 from testbed.lab.baremetal.controller import answers
-from testbed.lab.baremetal.controller.answers import Ended, Event, Exited, Grown
+from testbed.lab.baremetal.controller.answers import Ended, Event, Exited, Grown, Relayed
 from testbed.lab.baremetal.controller.connection import ANSWER_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.networks.network import translated
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
@@ -63,6 +63,8 @@ class Fleet:
         self.process_logs: dict[int, ProcessLog] = {}
         self.logical: Mapping[str, str] = {}
         """Address of the topology's plan, for each address in use."""
+        self.relayed: Callable[[int, Relayed], None] | None = None
+        """Takes what processes say at sockets, with their node; None if there are no such sockets."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._compare, name="clocks", daemon=True)
 
@@ -182,6 +184,10 @@ class Fleet:
             return
         if isinstance(event, Grown):
             self._write(node, event.grown, event.data)
+        elif isinstance(event, Relayed):
+            if self.relayed is None:
+                raise HostError("it tells of a socket, and has none", fix=answers.FIX)
+            self.relayed(node, event)
         elif isinstance(event, Lost):
             with self._changed:
                 self._lost.append(event.error)

@@ -92,6 +92,12 @@ def launching(worker: Launch, site: Site, work: Path | None = None) -> tuple[Cal
     return call, place.files, followed
 
 
+def gate(worker: Launch) -> Path | None:
+    """Return the socket here that a worker connects to (:mod:`testbed.workloads.sync.gate`), if it does."""
+    told = json.loads(Path(worker.job).read_text()) if worker.job else {}
+    return Path(told["gate"]["path"]) if told.get("gate") else None
+
+
 def program(wanted: Program, site: Site, place: Shipment) -> Program:
     """Translate a program's words, environment and directory to those on the host. Its temporary files, such as the
     cache that PyTorch makes, are removed with those of the run."""

@@ -55,9 +55,9 @@ class Parts:
     selector: selectors.BaseSelector
 
     @classmethod
-    def of(cls, processes: Processes) -> Parts:
+    def of(cls, processes: Processes, selector: selectors.BaseSelector) -> Parts:
         """Make the parts of an agent that has these processes."""
-        return cls(processes, CpuReadings(), ProcessReadings(processes.workers), selectors.DefaultSelector())
+        return cls(processes, CpuReadings(), ProcessReadings(processes.workers), selector)
 
 
 class Agent:
@@ -193,7 +193,7 @@ def main(work: str, owner: str) -> NoReturn:
 def of_host(path: Path, owner: str) -> tuple[Agent, Callable[[], object]]:
     """Make the agent of a host whose NICs are shaped, with its working directory; and what ends all that it has
     done."""
-    parts = Parts.of(Processes(path))
+    parts = Parts.of(Processes(path), selectors.DefaultSelector())
     host = HostRequests(owner, parts.processes, pings.Echoes(parts.selector), parts.readings, parts.looks)
 
     def close() -> None:

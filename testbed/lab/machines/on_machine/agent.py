@@ -9,6 +9,7 @@ way, the kernel ends every process of the lab, and frees all namespaces and tunn
 
 from __future__ import annotations
 
+import selectors
 import sys
 from typing import NoReturn
 
@@ -19,8 +20,9 @@ from testbed.lab.machines.on_machine.requests import REQUESTS, MachineRequests
 
 def main(work: str, owner: str) -> NoReturn:
     """Serve until the controller is gone."""
-    processes = ShareProcesses(begin(work, owner))
-    parts = Parts.of(processes)
+    selector = selectors.DefaultSelector()
+    processes = ShareProcesses(begin(work, owner), selector)
+    parts = Parts.of(processes, selector)
 
     def close() -> None:
         if processes.lab is not None:

@@ -1,16 +1,19 @@
 """Processes of the nodes that are on this machine, and beside them; what is told of them.
 
 Workers, and programs on nodes, are processes of the share's lab, which tells how they end. The files that they write
-are read here, and told as on a host of its own. Bursts are forked from the agent.
+are read here, and told as on a host of its own; so is what they say at the controller's socket. Bursts are forked from
+the agent.
 """
 
 from __future__ import annotations
 
 import select
+import selectors
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.lab.baremetal.on_hosts.processes import Child, Processes
+from testbed.lab.machines.on_machine.relay import Relay
 from testbed.lab.machines.on_machine.share_lab import ShareLab
 from testbed.lab.netns.on_nodes.attached import Attached
 from testbed.lab.programs import Launch, Program
@@ -21,11 +24,13 @@ class ShareProcesses(Processes):
 
     Attributes:
         lab: the lab of the share, once there is one.
+        relay: connections of processes to a socket of the controller.
     """
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, selector: selectors.BaseSelector) -> None:
         super().__init__(work)
         self.lab: ShareLab | None = None
+        self.relay = Relay(selector)
         self._programs: dict[int, Attached] = {}
         self._last = 0
 
@@ -83,6 +88,7 @@ class ShareProcesses(Processes):
         """End everything, with the network; the lab stays, for the next one."""
         if self.lab is not None:
             self.lab.down()
+        self.relay.close()
         self._programs.clear()
         for pid in [pid for pid in self._children if pid > 0]:
             self._end(pid)
@@ -93,7 +99,10 @@ class ShareProcesses(Processes):
         """Collect what has ended, and tell of it. Raises LabError: the lab has ended, and all in it."""
         if self.lab is not None:
             numbers = {child.worker: number for number, child in self._children.items()}
-            for ended in self.lab.exits():
+            exits = self.lab.exits()
+            if exits:
+                self.relay.hear()  # what a process said before it ended is told before its end
+            for ended in exits:
                 child = self._children.pop(numbers[ended.process])
                 child.status, child.started_s, child.ended_s = ended.status, ended.started_s, ended.ended_s
                 self._ended.append(child)

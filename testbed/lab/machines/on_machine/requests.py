@@ -166,6 +166,16 @@ class MachineRequests(AgentRequests):
         return Launch(process, node, job_path, log_path, program, torch), followed, outputs
 
     @request
+    def listen(self, name: str) -> None:
+        """Listen at a Unix socket below the working directory, and tell what processes say there."""
+        self._processes.relay.listen(self._processes.room_for(name))
+
+    @request
+    def say(self, socket: int, message: str) -> None:
+        """Send a message in base64 to a process that is connected to that socket; an empty one ends its connection."""
+        self._processes.relay.say(socket, base64.b64decode(message))
+
+    @request
     def start(self, node: int, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
         """Start a program on a node beside the workers; return a number for it."""
         return self._processes.start(node, Program(tuple(words), environment, folder), log)
