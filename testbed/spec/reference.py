@@ -9,9 +9,11 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -128,9 +130,16 @@ def sections(*begin: Section) -> Iterator[Section]:
         left = inner + left if section.place else left + inner
 
 
-def places_of(name: str) -> list[str]:
-    """Whole names of the keys that have a name, such as ``links.rate`` of ``rate``."""
-    return list(dict.fromkeys(f"{of.place}.{name}".strip(".") for of in sections() if name in groups.keys_of(of.group)))
+@cache
+def places() -> Mapping[str, Sequence[str]]:
+    """Whole names of keys by their last part, such as ``links.rate`` by ``rate``."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for section in sections():
+        for key in groups.keys_of(section.group):
+            whole = f"{section.place}.{key}".strip(".")
+            if whole not in names[key]:
+                names[key].append(whole)
+    return names
 
 
 def inner_of(section: Section) -> list[Section]:
