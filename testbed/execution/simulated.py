@@ -82,6 +82,8 @@ class Simulator:
                 if not trial.is_shared:
                     raise
                 raise SpecError(f"the job {job.name}: {error.problem}", fix=error.fix) from None
+        if (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES and trial.is_shared:
+            raise _too_many("all jobs together send", messages, trial.spec.lab)
         _require_network(trial)
 
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
@@ -138,7 +140,7 @@ class Simulator:
             return _Ran(said, network.carried_bytes(), {trial.job.name: (0.0, network.now_s)})
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine)
         if trial.is_shared:
-            played, carried_bytes = Jobs(trial.jobs, arena, timeline).play(ticks), arena.carried_bytes()
+            played, carried_bytes = Jobs(trial.jobs, arena).play(ticks), arena.carried_bytes()
         else:
             work = work_of(trial.job)
             alone = Alone(trial.job, work, Player(arena, work), timeline)
@@ -184,14 +186,18 @@ def _require_job(job: Job) -> None:
     ):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
-    if (messages := job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))) > MOST_MESSAGES:
-        raise SpecError(
-            f"{job.scheme_text} sends {messages:,} messages an iteration, of which the lab {lab} plays at most "
-            f"{MOST_MESSAGES:,}: it may take {size_text(messages * MESSAGE_BYTES)} of memory",
-            fix="make chunks larger (workload: {chunk: 10 MB}), or take fewer workers",
-        )
+    if job.played_messages > MOST_MESSAGES:
+        raise _too_many(f"{job.scheme_text} sends", job.played_messages, lab)
     if job.network.arm.checkpoint is not None:
         raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
+
+
+def _too_many(sent: str, messages: int, lab: str) -> SpecError:
+    return SpecError(
+        f"{sent} {messages:,} messages an iteration, of which the lab {lab} plays at most {MOST_MESSAGES:,}: it may "
+        f"take {size_text(messages * MESSAGE_BYTES)} of memory",
+        fix="make chunks larger (workload: {chunk: 10 MB}), or take fewer workers",
+    )
 
 
 def _require_traced(job: Job) -> None:

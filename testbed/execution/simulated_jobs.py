@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from testbed.execution.simulated_job import Played, prepared_s, work_of
-from testbed.execution.simulated_timeline import ScheduleTimeline
 from testbed.trial.job import Job
 from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.player import Player
@@ -21,14 +20,14 @@ def begins_s(jobs: Sequence[Job]) -> float:
 class Jobs:
     """Jobs of a trial. Each begins when it is submitted and the jobs that had its hosts have ended."""
 
-    def __init__(self, jobs: Sequence[Job], arena: Arena, timeline: ScheduleTimeline) -> None:
-        self._arena, self._timeline = arena, timeline
+    def __init__(self, jobs: Sequence[Job], arena: Arena) -> None:
+        self._arena = arena
         self._runs = [_Run(job, arena) for job in jobs]
         self._of = {run.player: run for run in self._runs}
         self._begun: list[_Run] = []
 
     def play(self, ticks: Callable[[int], None]) -> list[Played]:
-        """Play all; call ``ticks`` with the number of iterations that the first worker has done, now and then.
+        """Play all; call ``ticks`` with the most iterations that a worker has done, now and then.
 
         Raises:
             TrialError: as :meth:`.Arena.told`.
@@ -37,16 +36,11 @@ class Jobs:
         self._begin()
         for now_s, player, node in self._arena.told([*self._of]):
             run = self._of[player]
-            followed = next((each for each in self._begun if not each.is_led), run)
-            run.note(node, now_s)
+            count = run.note(node, now_s)
             if run.is_over:
                 self._begin()
-            if followed.is_led:  # moments count from then on by iterations of the next job that runs
-                followed = next((each for each in self._begun if not each.is_led), followed)
-            if followed.done > done:
-                done = followed.done
-                self._timeline.completed(done, now_s)
-                ticks(done)
+            if count > done:
+                ticks(done := count)
         return [run.played() for run in self._runs]
 
     def _begin(self) -> None:
@@ -70,16 +64,6 @@ class _Run:
         self._ends_s = np.zeros((job.iterations, job.world))
 
     @property
-    def done(self) -> int:
-        """Number of iterations that rank 0 has done."""
-        return int(self._done[0])
-
-    @property
-    def is_led(self) -> bool:
-        """Whether rank 0 has ended."""
-        return self.done == self.job.iterations
-
-    @property
     def is_over(self) -> bool:
         """Whether all workers have ended."""
         return bool((self._done == self.job.iterations).all())
@@ -90,11 +74,12 @@ class _Run:
         self._begun_s = max(now_s, self.job.own_slot.start_s)
         self.player.begin(prepared_s(self.job, self._work), np.full(self.job.world, self._begun_s - now_s))
 
-    def note(self, node: int, now_s: float) -> None:
-        """Note that a worker has done an iteration."""
+    def note(self, node: int, now_s: float) -> int:
+        """Note that a worker has done an iteration; return how many it has done."""
         rank = self._rank[node]
         self._ends_s[self._done[rank], rank] = now_s
         self._done[rank] += 1
+        return int(self._done[rank])
 
     def played(self) -> Played:
         """Return what its workers did."""

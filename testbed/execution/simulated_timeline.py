@@ -54,7 +54,7 @@ class ScheduleTimeline:
         return (self._changed(change, due_s) for change in event.links)
 
     def completed(self, iterations: int, now_s: float) -> None:
-        """Note that rank 0, of the first job that runs, has done so many iterations."""
+        """Note that rank 0 has done so many iterations."""
         self._completed, self._now_s = iterations, now_s
 
     def is_calm(self, until_s: float, iterations: int) -> bool:
