@@ -7,20 +7,22 @@ and that no change disturbs are played once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import MemoryLimitError, SpecError, TrialError
 from testbed.base.units import size_text
+from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import simulated_ranks
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
-from testbed.execution.simulated_job import DONE, lines, work_of
+from testbed.execution.simulated_job import DONE, Played, lines, work_of
 from testbed.execution.simulated_jobs import Jobs, begins_s
 from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, changes_rates_only
 from testbed.execution.so_far import SoFar, Tick
@@ -51,11 +53,14 @@ MESSAGE_BYTES = 250
 
 @dataclass(frozen=True)
 class _Ran:
-    """What comes of a trial: lines by process, what links carried, and when jobs began and ended (s), by name."""
+    """What comes of a trial: lines by process, what links carried, and when jobs began and ended (s), by name; and the
+    circuits that moved for jobs."""
 
     lines: dict[str, Lines]
     carried_bytes: NDArray[np.float64]
     lasted_s: Mapping[str, tuple[float, float]]
+    moves: Sequence[Record] = ()
+    dark_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Simulator:
@@ -115,7 +120,7 @@ class Simulator:
             lab={"lab": trial.spec.lab},
             differs=None,
             readings=readings,
-            events=timeline.records(end_s),
+            events=sorted([*timeline.records(end_s), *ran.moves], key=lambda one: one.begun_s or math.inf),
             background=[],
             circuits=[State(trial.topology)],
             lines=ran.lines,
@@ -126,6 +131,7 @@ class Simulator:
             ],
             courses={job.name: undisturbed(job) for job in trial.jobs},
             began={job.name: _began(job, ran.lasted_s[job.name][0]) for job in trial.jobs},
+            dark_s=ran.dark_s,
             is_played=True,
             is_simulated=True,
         )
@@ -140,19 +146,27 @@ class Simulator:
             return _Ran(said, network.carried_bytes(), {trial.job.name: (0.0, network.now_s)})
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine)
         if trial.is_shared:
-            played, carried_bytes = Jobs(trial.jobs, arena).play(ticks), arena.carried_bytes()
-        else:
-            work = work_of(trial.job)
-            alone = Alone(trial.job, work, Player(arena, work), timeline)
-            for done in alone.iterations():
-                ticks(done)
-            played, carried_bytes = [alone.played()], alone.carried_bytes()
-        told = {name: own for each in played for name, own in lines(each).items()}
-        lasted_s = {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
-        return _Ran(told, carried_bytes, lasted_s)
+            jobs = Jobs(trial.jobs, arena)
+            return _ran(jobs.play(ticks), arena.carried_bytes(), jobs.records, jobs.dark_s)
+        work = work_of(trial.job)
+        alone = Alone(trial.job, work, Player(arena, work), timeline)
+        for done in alone.iterations():
+            ticks(done)
+        return _ran([alone.played()], alone.carried_bytes(), (), {})
 
     def close(self) -> None:
         """Do nothing: nothing was started."""
+
+
+def _ran(
+    played: Sequence[Played],
+    carried_bytes: NDArray[np.float64],
+    moves: Sequence[Record],
+    dark_s: Mapping[str, float],
+) -> _Ran:
+    told = {name: own for each in played for name, own in lines(each).items()}
+    lasted_s = {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
+    return _Ran(told, carried_bytes, lasted_s, moves, dark_s)
 
 
 def _began(job: Job, begun_s: float) -> Began:
@@ -161,8 +175,6 @@ def _began(job: Job, begun_s: float) -> Began:
 
 def _require_job(job: Job) -> None:
     lab = job.network.spec.lab
-    if job.slot is not None and job.slot.circuits is not None:
-        raise SpecError(f"the lab {lab} moves no circuits", fix=f"remove rings and circuits of jobs, or {LABS}")
     if job.workload.program:
         _require_traced(job)
         return

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.topologies.model import Topology
 from testbed.workloads.play.arena import Arena, ways_of
 from testbed.workloads.play.compiled import POINTER, WHOLE, checked, library, no_memory
 from testbed.workloads.play.synchronisation import Synchronisation
@@ -43,13 +44,14 @@ class Player:
         MemoryLimitError: (every method) there is no memory.
     """
 
-    def __init__(self, arena: Arena, work: Synchronisation) -> None:
+    def __init__(self, arena: Arena, work: Synchronisation, topology: Topology | None = None) -> None:
+        """Set up; ``topology`` is the arena's with the circuits that the player meets, if these are others."""
         self.arena, self._work, self._library = arena, work, library()
         self.notes = np.zeros((0, len(work.workers), NOTES))
         """Numbers of workers in the latest play, where there are steps: float64[iterations, workers, 4]
         (:data:`NOTES`). Those of an iteration count once all workers have its sums."""
         self._begun: tuple[NDArray[np.float64] | NDArray[np.int32], ...] = ()
-        topology = arena.topology
+        topology = topology or arena.topology
         ways, hops, links = array("i", [0]), array("i", [0]), array("i")
         for src, dst in work.pairs.tolist():
             for way in ways_of(topology, arena.seed, src, dst):

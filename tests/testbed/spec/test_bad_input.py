@@ -672,8 +672,6 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "{name: a, scheme: tree, hosts: 250, copies: 4}]}]",
             "pbox_of_a_job": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["
             "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: pbox, hosts: 3}]}]",
-            "circuits_of_a_job": f"{FAST}\n{PLAYED}\narms: [{{topology: 'patch_panel(servers=4,degree=2,rings=[1])', "
-            "jobs: [{name: a, scheme: ring, hosts: 4, rings: [1]}]}]",
         }.items()
     },
     "fabric_sync_root": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: mlfabric_s(root=h0)"),
