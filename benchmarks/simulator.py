@@ -121,6 +121,7 @@ DATA = "scheme: ring, strategy: data"
 ALIKE_RUNS = (
     ("star(hosts=432)", "scheme: ring", PACED),
     ("star(hosts=432)", "scheme: ring", "none"),
+    ("star(hosts=432)", "scheme: ring", f"{PACED}, overlap: layer"),
     ("star(hosts=432)", DATA, PACED),
     ("fat_tree(k=12)", DATA, PACED),
 )

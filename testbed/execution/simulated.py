@@ -87,7 +87,7 @@ class Simulator:
                 if not trial.is_shared:
                     raise
                 raise SpecError(f"the job {job.name}: {error.problem}", fix=error.fix) from None
-        if (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES and trial.is_shared:
+        if trial.is_shared and (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES:
             raise _too_many("all jobs together send", messages, trial.spec.lab)
         _require_network(trial)
 

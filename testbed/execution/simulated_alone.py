@@ -16,11 +16,15 @@ from testbed.execution.simulated_timeline import ScheduleTimeline
 from testbed.trial.job import Job
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.sync.chunks import FLOAT_BYTES
 
-ALIKE = 1e-6
-"""Share of an iteration's time by which workers' beginnings may differ in iterations that are played once: chunks of
-unequal bytes shift them a little from iteration to iteration, in a ring of 432 workers 54 times. Engines agree to this,
-too."""
+ALIKE, MOST_ALIKE = 1e-6, 1e-5
+"""Shares of an iteration's time by which workers' beginnings may differ in iterations that are played once: the first
+one always, as engines agree to this; up to the second one as far as :data:`FLOATS` explain it."""
+FLOATS = 16
+"""Floats in whose time on the slowest link beginnings may differ. A chunk has a whole number of floats, so some have
+one more than others, and each iteration shifts workers by a few: with ``overlap: layer`` by 4 in a ring of 64 workers,
+and by 10 in one of 432. Gradients of full size have the same floats at higher rates."""
 LONGEST_CYCLE = 4
 """Most iterations after which the same may come again. Three times alike means that it goes on so: all messages of an
 iteration have come before anybody begins the one after the next, so nothing older is left that could make a difference
@@ -51,6 +55,7 @@ class Alone:
     def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: ScheduleTimeline) -> None:
         self._job, self.work, self.player, self._timeline = job, work, player, timeline
         self._ready_s = prepared_s(job, work)
+        self._floats_s = FLOATS * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
         self._known: dict[tuple[bytes, ...], list[_Stretch]] = defaultdict(list)
         self._repeated_bytes = np.zeros_like(player.arena.carried_bytes())
         self._repeated_sent = np.zeros_like(player.sent_bytes())
@@ -97,7 +102,7 @@ class Alone:
         """Whether the next iteration goes as one that is known: it begins alike, with the same turns of
         parallel connections, nothing changes, and no worker has a bucket of the one after it before it ends."""
         ends_s, last_s = known.ends_s[0], float(known.ends_s[0].max())
-        if np.abs(start_s - known.start_s).max() > ALIKE * last_s:
+        if np.abs(start_s - known.start_s).max() > self._alike_s(last_s):
             return False
         most_bits = 8 * ALIKE_TURNS * self.work.chunk_bytes.min(initial=np.inf)
         if np.abs(self.player.turns - known.turns[0]).max(initial=0.0) > most_bits:
@@ -106,6 +111,10 @@ class Alone:
             return False
         is_last = done + 1 == self._job.iterations
         return is_last or float((ends_s + self._soonest_s(done + 1)).min()) >= last_s
+
+    def _alike_s(self, took_s: float) -> float:
+        """Return by how much (s) moments may differ in iterations that take so long and are alike."""
+        return min(max(self._floats_s, ALIKE * took_s), MOST_ALIKE * took_s)
 
     def _soonest_s(self, iteration: int) -> NDArray[np.float64]:
         """When each worker can have a bucket, or end a step, after it has begun an iteration: float64[workers]."""
@@ -156,7 +165,7 @@ class Alone:
             since = count - 3 * length
             took_s = np.diff([ends_s[node][since - 1 : count] for node in self._job.plan.workers])
             whole_s, off_s = took_s[:, -length:].sum(axis=1), np.abs(took_s[:, length:] - took_s[:, :-length])
-            if max(np.ptp(whole_s), off_s.max()) > ALIKE * whole_s.max():
+            if max(np.ptp(whole_s), off_s.max()) > self._alike_s(float(whole_s.max())):
                 continue
             ready_s = self._ready_s[done + since :]
             return range(count - length, count) if (ready_s == ready_s[0]).all() else range(0)

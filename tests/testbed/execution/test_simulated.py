@@ -182,6 +182,38 @@ def test_iterations_that_begin_before_the_last_one_ends_go_on_as_those_that_were
         assert link["bytes"] == pytest.approx(other["bytes"], abs=2)
 
 
+LAYERS = (
+    "workload={kind: profile, model: candle_dedicated, batch: 256, scale: 5000, overlap: layer, iterations: 30, "
+    "compute: {mode: paced, pace: {256: 1.03 s}}}",
+    "links.rate=100 Gbit/s",
+)
+
+
+def test_iterations_of_layers_that_differ_by_some_floats_are_played_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 64 workers they go around in a circle of seven, in which a worker's end differs by four floats."""
+    _, ended = counted(monkeypatch)
+    ring = *LAYERS, "arms=[{topology: star(hosts=64), scheme: ring}]"
+    _, some = played(tmp_path, *ring)
+    assert len(ended) <= 5 * 64
+    monkeypatch.setattr("testbed.execution.simulated_alone.Alone._is_repeated", lambda *_: False)
+    _, every = played(tmp_path, *ring)
+    assert gst_s(some) == pytest.approx(gst_s(every), rel=1e-5)
+    assert some.record["metrics"]["jct_s"] == pytest.approx(every.record["metrics"]["jct_s"], rel=1e-5)
+
+
+def test_iterations_that_differ_by_more_than_floats_explain_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of parameter servers whose layers leave early never come to begin alike."""
+    _, ended = counted(monkeypatch)
+    _, outcome = played(tmp_path, *LAYERS, "arms=[{topology: star(hosts=16), scheme: ps}]")
+    assert len(ended) == 30 * 16
+    took_s = samples_of(outcome).groupby("iteration")["end_s"].max().diff()
+    assert took_s[10:].max() / took_s[10:].min() > 1.001
+
+
 def test_iterations_over_parallel_circuits_are_played_once_if_their_turns_are_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
