@@ -120,7 +120,7 @@ JOBS = {
 }
 """Jobs of an arm, by load."""
 SHARED_432 = Experiment(
-    "topoopt/figure14_432.yaml", ("workload.iterations=12",), ("workload.iterations=30",), verdict=SIMULATED
+    "topoopt/figure14_432.yaml", ("workload.iterations=6",), ("workload.iterations=30",), verdict=SIMULATED
 )
 MIX = {"vgg": 1, "candle": 2, "bert": 3, "dlrm": 4}
 JOBS_432 = {
