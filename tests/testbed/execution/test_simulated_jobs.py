@@ -119,6 +119,26 @@ def test_jobs_wait_for_hosts_and_begin_when_others_have_ended(tmp_path: Path) ->
     assert outcome.record["metrics"]["jct_s"] == pytest.approx(float(of(outcome, "c-2")["end_s"].max()))
 
 
+@pytest.mark.parametrize(("look_ahead", "dark_s"), [("true", 0.5), ("false", 3.0)])
+def test_hosts_wait_for_the_circuits_of_their_next_job(tmp_path: Path, look_ahead: str, dark_s: float) -> None:
+    """The first job takes 2.5 s and a little. Ahead, patching begins with it, and takes 3 s."""
+    panels = f"'patch_panel(servers=6,degree=2,rings=[1],look_ahead={look_ahead},reconfiguration_s=3)'"
+    jobs = (
+        "{name: a, scheme: 'multi_ring(strides=[1,5])', hosts: 6}, {name: b, hosts: 6, rings: [[0,2,4,1,3,5]], "
+        "scheme: 'multi_ring(permutations=[[0,2,4,1,3,5],[5,3,1,4,2,0]])'}"
+    )
+    more = "links.rate=100 Gbit/s", "workload.iterations=5", "workload.compute={mode: paced, pace: {32: 500 ms}}"
+    _, outcome = played(tmp_path, f"topology: {panels}, jobs: [{jobs}]", *more)
+    first, second = outcome.record["jobs"]
+    free_s = float(of(outcome, "a")["end_s"].max())
+    assert 2.5 < free_s < 2.8
+    assert first["dark_s"] is None
+    assert second["dark_s"] == pytest.approx(3.0 if look_ahead == "false" else 3.0 - free_s, abs=1e-6)
+    assert second["dark_s"] == pytest.approx(dark_s, abs=0.3)
+    assert second["started_s"] == pytest.approx(free_s + second["dark_s"], abs=1e-6)
+    assert [event["what"] for event in outcome.record["events"]] == ["circuits of the job b"]
+
+
 def test_a_job_begins_when_it_is_submitted(tmp_path: Path) -> None:
     late = "{name: b, scheme: ring, hosts: [h4, h5], start: 750 ms}"
     _, outcome = played(tmp_path, f"{STAR}, jobs: [{RING}, {late}]")
