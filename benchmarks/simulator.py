@@ -55,8 +55,9 @@ from testbed.lab.simulator.place import LIMITS
 from testbed.run_directory import stored
 from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
+from testbed.workloads.play.arena import Arena, Network
 from testbed.workloads.play.fluid import Fluid
-from testbed.workloads.play.player import Network, Player
+from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.simgrid import SimGrid
 from testbed.workloads.play.synchronisation import synchronisation
@@ -120,6 +121,7 @@ DATA = "scheme: ring, strategy: data"
 ALIKE_RUNS = (
     ("star(hosts=432)", "scheme: ring", PACED),
     ("star(hosts=432)", "scheme: ring", "none"),
+    ("star(hosts=432)", "scheme: ring", f"{PACED}, overlap: layer"),
     ("star(hosts=432)", DATA, PACED),
     ("fat_tree(k=12)", DATA, PACED),
 )
@@ -130,7 +132,7 @@ def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     """Play a synchronisation: simulated time, processor time of the play and of all (s), and memory (MiB)."""
     topology = build_topology(network, rate_bps=RATE_BPS)
     forest = build(scheme, topology, [FLOATS])
-    player = Player(topology, synchronisation(forest, whole(forest, FLOATS)), engine=ENGINES[engine])
+    player = Player(Arena(topology, engine=ENGINES[engine]), synchronisation(forest, whole(forest, FLOATS)))
     began_s = time.process_time()
     told = list(player.told())
     play_s = time.process_time() - began_s

@@ -9,8 +9,8 @@ BATCHES = sorted((EXPERIMENTS / "mlfabric" / "batches").glob("*.yaml"))
 """For ``testbed schedule``."""
 SPECS = sorted(set(EXPERIMENTS.rglob("*.yaml")).difference(BATCHES))
 """For all other commands."""
-LARGE = {EXPERIMENTS / "bml" / "figure5_1024.yaml"}
-"""Specs that take a minute to plan. The suite reads them; ``benchmarks/durations.py`` plans them."""
+LARGE = {EXPERIMENTS / "bml" / "figure5_1024.yaml", EXPERIMENTS / "topoopt" / "figure14_432.yaml"}
+"""Specs that take 20 s to a minute of a core to plan. The suite reads them; ``benchmarks/durations.py`` plans them."""
 
 STEPS_OF_A_GUESS = 20
 """Steps of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's

@@ -55,6 +55,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "topoopt/figure18_bert.yaml": (14.7, 197.1),
     "topoopt/figure18_candle.yaml": (40.2, 834.1),
     "topoopt/figure14.yaml": (66.3, 975.6),
+    "topoopt/figure14_432.yaml": (74.9, 190.7),
     "topoopt/figure15.yaml": (16.8, 144.9),
     "topoopt/look_ahead.yaml": (79.5, 410.6),
     "topoopt/figure19.yaml": (42.0, 1357.3),

@@ -46,7 +46,7 @@ def met(trial: Trial) -> dict[str, Any]:
     if trial.spec.place.plays:
         from testbed.execution.simulated import MESSAGE_BYTES  # what plays the trial is loaded only if it does
 
-        messages = job.kind.simulation.messages(job.plan, (job.gradient, job.chunk_bytes))
+        messages = sum(each.played_messages for each in trial.jobs)
         return always | chunk | {"messages": messages, "memory_bytes": messages * MESSAGE_BYTES}
     kernel = {
         "queue_bytes": links.queue_bytes,

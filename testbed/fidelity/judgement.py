@@ -111,10 +111,11 @@ def judge(seen: Seen) -> dict[str, Any]:
 
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
-    model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme."""
+    model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme,
+    whose trials had no other job."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    if seen.job.kind.simulation.is_of_trees:  # as those of the trials that errors are known from
+    if seen.job.kind.simulation.is_of_trees and not seen.trial.is_shared:  # as the trials that errors are known from
         judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
     for number in judged["numbers"].values():
         number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]

@@ -113,6 +113,11 @@ class Job:
         return self.kind.chunk_bytes(self.plan, self.gradient_bytes, suiting(self.network.slowest_bps))
 
     @property
+    def played_messages(self) -> int:
+        """Number of messages of an iteration, if its kind can be played in simulated time."""
+        return self.kind.simulation.messages(self.plan, (self.gradient, self.chunk_bytes))
+
+    @property
     def world(self) -> int:
         """Number of workers."""
         return len(self.plan.workers)

@@ -15,7 +15,7 @@ from testbed.base import compiled
 from testbed.base.errors import MemoryLimitError, MissingToolError
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 4
+VERSION = 5
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -39,16 +39,17 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
-    ("player_new", POINTER, [POINTER, POINTER, WHOLE]),
-    ("player_begin", WHOLE, [POINTER, WHOLE, POINTER, POINTER, POINTER, POINTER]),
-    ("player_step", ctypes.c_int, [POINTER, REAL]),
-    ("player_told", INTEGERS, [POINTER]),
-    ("player_told_count", WHOLE, [POINTER]),
+    ("arena_new", POINTER, [POINTER, WHOLE]),
+    ("arena_step", ctypes.c_int, [POINTER, REAL]),
+    ("arena_told", INTEGERS, [POINTER]),
+    ("arena_tell", WHOLE, [POINTER]),
+    ("arena_free", None, [POINTER]),
+    ("player_new", POINTER, [POINTER, POINTER]),
+    ("player_begin", ctypes.c_int, [POINTER, WHOLE, POINTER, POINTER, POINTER, POINTER, ctypes.c_int]),
     ("player_end_after", None, [POINTER, WHOLE]),
     ("player_given", ctypes.POINTER(REAL), [POINTER]),
     ("player_carried", ctypes.POINTER(REAL), [POINTER]),
     ("player_waiting", REAL, [POINTER, INTEGERS]),
-    ("player_free", None, [POINTER]),
 )
 
 

@@ -1,6 +1,6 @@
-/* The loop of player.py: what nodes decide along a forest, on a network of this library or of another one.
+/* The loop of arena.py: what nodes decide along forests, on a network of this library or of another one.
  *
- * player.py calls it and says what is decided. Chunks, classes and nodes are those of synchronisation.py, which makes
+ * An arena has the network and the time, and a player for each job. player.py says what is decided. Chunks, classes and nodes are those of synchronisation.py, which makes
  * the tables. A message is named by its chunk and its direction; the connection that carries it says which nodes it is
  * between. Time is in seconds, sizes are in bits.
  */
@@ -95,12 +95,12 @@ struct agenda {
 
 struct player {
     struct tables t;
-    struct network n;
+    struct arena *arena;
+    int32_t number;      /* among those of the arena */
     int32_t *connection; /* by way, -1 before its first message */
-    int32_t *way;        /* by connection */
     double *given;       /* by way: bits that it has got to send until now */
-    struct line *sent;   /* by connection */
-    struct message *message, *happened;
+    struct line *sent;   /* by way */
+    struct message *message;
     struct later *later;
     struct iteration **iteration;
     const double *ready_s;
@@ -113,13 +113,37 @@ struct player {
     double *notes;       /* by iteration and rank: see player_begin */
     double *carried;     /* by way, bits */
     int32_t *parts;      /* by message of steps: parts that have come */
-    int32_t *told;       /* nodes that have all sums now */
-    int64_t messages, messages_room, happened_count, happened_room, laters, laters_room, told_count;
-    int64_t iterations, opened, events, most_at_once, connections;
+    int64_t messages, messages_room, laters, laters_room;
+    int64_t iterations, opened;
     int32_t unused;      /* messages for use, linked */
     uint64_t order;
+    bool is_over, to_the_end;
+};
+
+struct sender {
+    struct player *player;
+    int32_t way;
+};
+
+struct event {
+    struct player *player;
+    struct message message;
+};
+
+struct told {
+    int32_t player, node;
+};
+
+struct arena {
+    struct network n;
+    struct player **player;
+    struct sender *sender;   /* by connection */
+    struct event *happened;
+    struct told *told;       /* nodes that have all sums of an iteration, and have not been told of */
+    int64_t players, players_room, senders_room, happened_count, happened_room, told_count, told_room;
+    int64_t events, most_at_once;
     double now_s, last_s;
-    bool is_over, is_changing, lacks_memory;
+    bool is_changing, lacks_memory;
 };
 
 static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
@@ -150,30 +174,37 @@ static void forget_all(struct player *p) {
     p->iteration = NULL;
 }
 
-void player_free(struct player *p) {
-    if (!p)
-        return;
+static void player_free(struct player *p) {
     forget_all(p);
-    free(p->connection); free(p->way); free(p->given); free(p->parts); free(p->sent); free(p->message); free(p->happened); free(p->later);
-    free(p->told); free(p->agenda); free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
+    free(p->connection); free(p->given); free(p->parts); free(p->sent); free(p->message); free(p->later); free(p->agenda);
+    free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
     free(p->early); free(p->carried); free(p);
 }
 
 /* NULL: there is no memory. */
-struct player *player_new(const struct tables *t, const struct network *n, int64_t most_at_once) {
+struct arena *arena_new(const struct network *n, int64_t most_at_once) {
+    struct arena *a = calloc(1, sizeof *a);
+    if (a) {
+        a->n = *n;
+        a->most_at_once = most_at_once;
+    }
+    return a;
+}
+
+/* NULL: there is no memory. */
+struct player *player_new(struct arena *arena, const struct tables *t) {
+    if (!grow(&arena->player, &arena->players_room, arena->players, sizeof *arena->player))
+        return NULL;
     struct player *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     size_t ways = (size_t)t->ways + 1, steps = (size_t)t->steps + 1, tensors = (size_t)t->tensors + 1;
     p->t = *t;
-    p->n = *n;
-    p->most_at_once = most_at_once;
+    p->arena = arena;
     p->unused = -1;
     p->connection = malloc(ways * sizeof *p->connection);
-    p->way = malloc(ways * sizeof *p->way);
     p->given = calloc(ways, sizeof *p->given);
     p->sent = malloc(ways * sizeof *p->sent);
-    p->told = malloc((size_t)t->workers * sizeof *p->told);
     p->agenda = malloc((size_t)t->workers * sizeof *p->agenda);
     p->lacks = malloc(steps * sizeof *p->lacks);
     p->queue = malloc(steps * sizeof *p->queue);
@@ -182,7 +213,7 @@ struct player *player_new(const struct tables *t, const struct network *n, int64
     p->early = malloc(tensors * sizeof *p->early);
     p->parts = calloc(tensors, sizeof *p->parts);
     p->carried = calloc(ways, sizeof *p->carried);
-    if (!p->connection || !p->way || !p->sent || !p->told || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
+    if (!p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
         !p->is_there || !p->early || !p->carried || !p->parts || !p->given) {
         player_free(p);
         return NULL;
@@ -191,7 +222,17 @@ struct player *player_new(const struct tables *t, const struct network *n, int64
         p->connection[i] = -1;
         p->sent[i] = (struct line){-1, -1};
     }
+    p->number = (int32_t)arena->players;
+    arena->player[arena->players++] = p;
     return p;
+}
+
+void arena_free(struct arena *a) {
+    if (!a)
+        return;
+    for (int64_t i = 0; i < a->players; i++)
+        player_free(a->player[i]);
+    free(a->player); free(a->sender); free(a->happened); free(a->told); free(a);
 }
 
 static bool is_before(const struct later *a, const struct later *b) {
@@ -200,7 +241,7 @@ static bool is_before(const struct later *a, const struct later *b) {
 
 static void put_later(struct player *p, double at_s, struct message message) {
     if (!grow(&p->later, &p->laters_room, p->laters, sizeof *p->later)) {
-        p->lacks_memory = true;
+        p->arena->lacks_memory = true;
         return;
     }
     struct later one = {at_s, p->order++, message};
@@ -231,7 +272,7 @@ static void append(struct player *p, struct line *line, struct message message) 
     } else if (grow(&p->message, &p->messages_room, p->messages, sizeof *p->message)) {
         m = (int32_t)p->messages++;
     } else {
-        p->lacks_memory = true;
+        p->arena->lacks_memory = true;
         return;
     }
     message.next = -1;
@@ -263,30 +304,30 @@ static double bits_of(const struct player *p, int32_t what) {
 }
 
 static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
+    struct arena *arena = p->arena;
     int64_t number = p->connection[way];
     if (number < 0) {
         int32_t from = p->t.path_from[way];
-        number = p->n.connect(p->n.state, p->t.path + from, p->t.path_from[way + 1] - from);
-        if (number < 0) {
-            p->lacks_memory = true;
+        number = arena->n.connect(arena->n.state, p->t.path + from, p->t.path_from[way + 1] - from);
+        if (number < 0 || !grow(&arena->sender, &arena->senders_room, number, sizeof *arena->sender)) {
+            arena->lacks_memory = true;
             return;
         }
         p->connection[way] = (int32_t)number;
-        p->way[number] = way;
-        p->connections++;
+        arena->sender[number] = (struct sender){p, way};
     }
     double bits = bits_of(p, what);
     p->given[way] += bits;
-    append(p, &p->sent[number], (struct message){(int32_t)i, what, p->t.to[way], -1});
-    if (p->n.send(p->n.state, number, bits) < 0)
-        p->lacks_memory = true;
+    append(p, &p->sent[way], (struct message){(int32_t)i, what, p->t.to[way], -1});
+    if (arena->n.send(arena->n.state, number, bits) < 0)
+        arena->lacks_memory = true;
 }
 
 /* Of several connections, take the one that has got the fewest bytes. A message of steps has a part for each. */
 static void send(struct player *p, int64_t i, int32_t what, int32_t pair) {
     int32_t first = p->t.way_from[pair], end = p->t.way_from[pair + 1], least = first;
     if (what >= 2 * p->t.chunks) {
-        for (int32_t way = first; way < end && !p->lacks_memory; way++)
+        for (int32_t way = first; way < end && !p->arena->lacks_memory; way++)
             send_over(p, i, what, way);
         return;
     }
@@ -366,8 +407,14 @@ static void look(struct player *p, int64_t i, int32_t node) {
     struct iteration *it = p->iteration[i];
     if (p->t.rank[node] < 0 || it->missing[node])
         return;
-    p->told[p->told_count++] = node;
-    if (++it->synchronised == p->t.workers && p->opened <= i + 1) {
+    struct arena *arena = p->arena;
+    if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
+        arena->lacks_memory = true;
+        return;
+    }
+    arena->told[arena->told_count++] = (struct told){p->number, node};
+    bool is_last = i + 1 == p->iterations;
+    if (++it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
         p->is_over = true;
         p->laters = 0; /* computations that are still under way do not count */
     } else if (i + 1 < p->iterations) {
@@ -398,7 +445,7 @@ static void complete(struct player *p, int64_t i, int32_t node, int32_t bucket) 
         it->left--;
     }
     look(p, i, node);
-    while (it->held[own].first >= 0 && !p->lacks_memory)
+    while (it->held[own].first >= 0 && !p->arena->lacks_memory)
         take(p, i, node, take_first(p, &it->held[own]).what);
 }
 
@@ -415,7 +462,7 @@ static void open_next(struct player *p) {
         it->missing = malloc(nodes * sizeof *it->missing);
     }
     if (!it || !it->state || !it->held || !it->lacks || !it->missing) {
-        p->lacks_memory = true;
+        p->arena->lacks_memory = true;
         return;
     }
     for (size_t at = 0; at < own; at++) {
@@ -425,7 +472,7 @@ static void open_next(struct player *p) {
     for (int64_t node = 0; node < t->nodes; node++)
         it->left += it->missing[node] = t->missing[node];
     for (int32_t node = 0; node < t->nodes; node++)
-        for (int32_t bucket = 0; t->rank[node] < 0 && bucket < t->buckets && !p->lacks_memory; bucket++)
+        for (int32_t bucket = 0; t->rank[node] < 0 && bucket < t->buckets && !p->arena->lacks_memory; bucket++)
             complete(p, i, node, bucket);
 }
 
@@ -464,7 +511,7 @@ static void go_on(struct player *p, int64_t i, int32_t node) {
     if (a->is_busy)
         return;
     if (!a->left) {
-        for (int32_t bucket = 0; bucket < t->buckets && !p->lacks_memory; bucket++)
+        for (int32_t bucket = 0; bucket < t->buckets && !p->arena->lacks_memory; bucket++)
             put_later(p, a->free_s, (struct message){(int32_t)i, ~bucket, node, -1});
         a->is_busy = true; /* until it begins again */
         return;
@@ -493,10 +540,10 @@ static void end_step(struct player *p, int64_t i, int32_t node, int32_t step) {
     a->is_busy = false;
     a->left--;
     if (t->then[step] >= 0)
-        step_lacks_less(p, rank, t->then[step], p->now_s);
+        step_lacks_less(p, rank, t->then[step], p->arena->now_s);
     for (int32_t m = t->give_from[step]; m < t->give_from[step + 1]; m++)
         if (t->tensor_pair[m] < 0)
-            tensor_came(p, rank, m, p->now_s);
+            tensor_came(p, rank, m, p->arena->now_s);
     go_on(p, i, node);
 }
 
@@ -528,16 +575,16 @@ static void begin_steps(struct player *p, int64_t i, int32_t node, double now_s)
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s) {
     if (p->t.steps) {
         if (start_s > 0)
-            put_later(p, p->now_s + start_s, (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
+            put_later(p, p->arena->now_s + start_s, (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
         else
-            begin_steps(p, i, node, p->now_s + start_s);
+            begin_steps(p, i, node, p->arena->now_s + start_s);
         return;
     }
     const double *ready_s = p->ready_s + (i * p->t.workers + p->t.rank[node]) * p->t.buckets;
-    for (int32_t bucket = 0; bucket < p->t.buckets && !p->lacks_memory; bucket++) {
+    for (int32_t bucket = 0; bucket < p->t.buckets && !p->arena->lacks_memory; bucket++) {
         double after_s = start_s + ready_s[bucket];
         if (after_s > 0 || i)
-            put_later(p, p->now_s + after_s, (struct message){(int32_t)i, ~bucket, node, -1});
+            put_later(p, p->arena->now_s + after_s, (struct message){(int32_t)i, ~bucket, node, -1});
         else
             complete(p, i, node, bucket);
     }
@@ -550,20 +597,20 @@ static void happen(struct player *p, struct message m) {
         if (m.iteration == p->opened)
             open_next(p);
         int64_t what = ~m.what - p->t.buckets;
-        if (p->lacks_memory)
+        if (p->arena->lacks_memory)
             return;
         if (what < 0)
             complete(p, m.iteration, m.node, ~m.what);
         else if (what < p->t.steps)
             end_step(p, m.iteration, m.node, (int32_t)what);
         else
-            begin_steps(p, m.iteration, m.node, p->now_s);
+            begin_steps(p, m.iteration, m.node, p->arena->now_s);
     } else if (m.what >= 2 * p->t.chunks) {
         int32_t tensor = (int32_t)(m.what - 2 * p->t.chunks);
         if (++p->parts[tensor] < ways_of(p, p->t.tensor_pair[tensor]))
             return;
         p->parts[tensor] = 0;
-        tensor_came(p, p->t.rank[m.node], tensor, p->now_s);
+        tensor_came(p, p->t.rank[m.node], tensor, p->arena->now_s);
         go_on(p, m.iteration, m.node);
     } else {
         int64_t own = m.node * p->t.buckets + p->t.bucket[m.what / 2];
@@ -573,23 +620,26 @@ static void happen(struct player *p, struct message m) {
         else
             take(p, m.iteration, m.node, m.what);
     }
-    if (!p->lacks_memory && !p->iteration[m.iteration]->left)
+    if (!p->arena->lacks_memory && !p->iteration[m.iteration]->left)
         forget(p, m.iteration);
 }
 
 static void note(struct player *p, struct message m) {
-    if (grow(&p->happened, &p->happened_room, p->happened_count, sizeof *p->happened))
-        p->happened[p->happened_count++] = m;
+    struct arena *a = p->arena;
+    if (grow(&a->happened, &a->happened_room, a->happened_count, sizeof *a->happened))
+        a->happened[a->happened_count++] = (struct event){p, m};
     else
-        p->lacks_memory = true;
+        a->lacks_memory = true;
 }
 
 /* Begin iterations: double[iterations, workers, buckets] or, where there are steps, double[iterations, steps + workers]:
  * how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is written, where
  * there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long it had no step
- * to take, by phase. Return how many nodes have all sums now. */
-int64_t player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
-                     const int32_t *workers, double *notes) {
+ * to take, by phase. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has begun the next.
+ */
+int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
+                 const int32_t *workers, double *notes, int to_the_end) {
+    struct arena *arena = p->arena;
     forget_all(p);
     p->iteration = calloc((size_t)iterations, sizeof *p->iteration);
     if (!p->iteration)
@@ -601,63 +651,80 @@ int64_t player_begin(struct player *p, int64_t iterations, const double *ready_s
         p->is_there[m] = true; /* until a worker begins, all that comes is early */
     for (int64_t rank = 0; rank < p->t.workers; rank++)
         p->agenda[rank] = (struct agenda){.early_first = -1, .is_busy = true};
-    p->is_over = p->is_changing = false;
-    p->events = p->told_count = 0;
-    p->now_s = p->last_s = p->n.now(p->n.state);
+    p->is_over = false;
+    p->to_the_end = to_the_end;
+    arena->is_changing = false;
+    arena->events = 0;
+    arena->now_s = arena->last_s = arena->n.now(arena->n.state);
     open_next(p);
-    for (int64_t rank = 0; rank < p->t.workers && !p->lacks_memory; rank++)
+    for (int64_t rank = 0; rank < p->t.workers && !arena->lacks_memory; rank++)
         begin_worker(p, 0, workers[rank], start_s[rank]);
-    return p->lacks_memory ? NO_MEMORY : p->told_count;
+    return arena->lacks_memory ? NO_MEMORY : 0;
+}
+
+/* When a player has something to do next. */
+static double later_of(const struct player *p) { return p->laters ? p->later[0].at_s : INFINITY; }
+
+static double next_later(const struct arena *a) {
+    double next_s = INFINITY;
+    for (int64_t i = 0; i < a->players; i++)
+        next_s = fmin(next_s, later_of(a->player[i]));
+    return next_s;
+}
+
+/* A message has left. */
+static void arrive(struct arena *a, int32_t connection) {
+    struct player *p = a->sender[connection].player;
+    int32_t way = a->sender[connection].way;
+    double delay_s = p->t.delay_s[way];
+    struct message m = take_first(p, &p->sent[way]);
+    p->carried[way] += bits_of(p, m.what);
+    if (delay_s > 0)
+        put_later(p, a->now_s + delay_s, m);
+    else
+        note(p, m);
 }
 
 /* Go on until workers have all sums, rates have to be changed at `changes_s`, or enough has happened. */
-int player_step(struct player *p, double changes_s) {
+int arena_step(struct arena *a, double changes_s) {
     int64_t handled = 0;
-    p->told_count = 0;
-    while (!p->told_count && handled < SLICE) {
-        p->happened_count = 0;
-        while (!p->happened_count && (p->laters || p->n.busy(p->n.state))) {
-            if (!p->is_changing) {
-                double later_s = p->laters ? p->later[0].at_s : INFINITY;
-                int64_t count = p->n.advance(p->n.state, fmin(changes_s, later_s));
+    while (!a->told_count && handled < SLICE) {
+        double later_s;
+        a->happened_count = 0;
+        while (!a->happened_count && ((later_s = next_later(a)) < INFINITY || a->n.busy(a->n.state))) {
+            if (!a->is_changing) {
+                int64_t count = a->n.advance(a->n.state, fmin(changes_s, later_s));
                 if (count < 0)
                     return NO_MEMORY;
-                p->now_s = p->n.now(p->n.state);
-                const int32_t *ended = p->n.ended(p->n.state);
-                for (int64_t at = 0; at < count; at++) {
-                    int32_t way = p->way[ended[at]];
-                    double delay_s = p->t.delay_s[way];
-                    struct message m = take_first(p, &p->sent[ended[at]]);
-                    p->carried[way] += bits_of(p, m.what);
-                    if (delay_s > 0)
-                        put_later(p, p->now_s + delay_s, m);
-                    else
-                        note(p, m);
-                }
+                a->now_s = a->n.now(a->n.state);
+                const int32_t *ended = a->n.ended(a->n.state);
+                for (int64_t at = 0; at < count; at++)
+                    arrive(a, ended[at]);
                 if (count)
                     continue;
-                if (changes_s <= p->now_s) {
-                    p->is_changing = true; /* what is due at the same moment comes after the change */
+                if (changes_s <= a->now_s) {
+                    a->is_changing = true; /* what is due at the same moment comes after the change */
                     return CHANGES;
                 }
-                if (!p->laters)
+                if (isinf(later_s))
                     break;
             }
-            p->is_changing = false;
-            while (p->laters && p->later[0].at_s <= p->now_s)
-                note(p, take_later(p));
+            a->is_changing = false;
+            for (int64_t i = 0; i < a->players; i++)
+                while (later_of(a->player[i]) <= a->now_s)
+                    note(a->player[i], take_later(a->player[i]));
         }
-        if (!p->happened_count)
+        if (!a->happened_count)
             return OVER;
-        p->events = p->now_s == p->last_s ? p->events + p->happened_count : 0;
-        p->last_s = p->now_s;
-        if (p->events > p->most_at_once)
+        a->events = a->now_s == a->last_s ? a->events + a->happened_count : 0;
+        a->last_s = a->now_s;
+        if (a->events > a->most_at_once)
             return STANDS_STILL;
-        for (int64_t at = 0; at < p->happened_count && !p->lacks_memory; at++)
-            happen(p, p->happened[at]);
-        if (p->lacks_memory)
+        for (int64_t at = 0; at < a->happened_count && !a->lacks_memory; at++)
+            happen(a->happened[at].player, a->happened[at].message);
+        if (a->lacks_memory)
             return NO_MEMORY;
-        handled += p->happened_count;
+        handled += a->happened_count;
     }
     return GOES_ON;
 }
@@ -671,18 +738,25 @@ void player_end_after(struct player *p, int64_t iterations) {
 /* By way, the bits that it has got to send until now. Between two iterations the caller may change them. */
 double *player_given(struct player *p) { return p->given; }
 
-const int32_t *player_told(const struct player *p) { return p->told; }
-int64_t player_told_count(const struct player *p) { return p->told_count; }
+/* Workers that have all sums of an iteration, and have not been told of: pairs of a player's number and a node. */
+const int32_t *arena_told(const struct arena *a) { return (const int32_t *)a->told; }
+
+/* Return how many there are; they count as told. */
+int64_t arena_tell(struct arena *a) {
+    int64_t count = a->told_count;
+    a->told_count = 0;
+    return count;
+}
 
 /* By way, the bits of messages that have ended. */
 const double *player_carried(const struct player *p) { return p->carried; }
 
 /* Say on which way a message waits; return its bits, -1 if none does. */
 double player_waiting(const struct player *p, int32_t *way) {
-    for (int64_t number = 0; number < p->connections; number++)
-        if (p->sent[number].first >= 0) {
-            *way = p->way[number];
-            return bits_of(p, p->message[p->sent[number].first].what);
+    for (int32_t each = 0; each < p->t.ways; each++)
+        if (p->sent[each].first >= 0) {
+            *way = each;
+            return bits_of(p, p->message[p->sent[each].first].what);
         }
     return -1;
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Topology
-from testbed.workloads.play.player import Network, Timeline, ways_of
+from testbed.workloads.play.arena import Network, Timeline, ways_of
 
 Call = Callable[[], None]
 
@@ -25,7 +25,7 @@ class Wires:
     """A network, with a connection for each pair of nodes between which something is sent.
 
     Args:
-        seed: draws the path of each connection, as for :class:`.player.Player`.
+        seed: draws the path of each connection, as for :class:`.arena.Arena`.
         goodput: share of a link's rate that messages get; the rest is headers.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from itertools import permutations as permutations_of
@@ -20,9 +20,11 @@ from testbed.analysis.papers.topoopt.compared import (
     CANDLE_D8,
     DLRM_D4,
     JOBS,
+    JOBS_432,
     OTHERS,
     OTHERS_128,
     SHARED,
+    SHARED_432,
     TOPOOPT,
     labels,
 )
@@ -40,6 +42,7 @@ from testbed.base.units import rate_bps
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.spec.jobs import singly
 from testbed.topologies.call import parse
 from testbed.topologies.model import Topology
 from testbed.topologies.topoopt.degrees import rings_that_fit
@@ -290,25 +293,42 @@ def test_jobs_of_figure_14_share_no_links_with_others() -> None:
         assert not any(some & others for some, others in combinations(links.values(), 2)), one.name
 
 
+def test_arms_on_432_servers_have_the_papers_mix_on_all_of_them_and_on_half() -> None:
+    path = FOLDER / SHARED_432.spec
+    for each in read(path.read_text(), path.name, path.parent).spec.arms:
+        jobs, load = singly(each.jobs), " ".join(each.title.split()[1:])
+        assert tuple(job.name for job in jobs) == JOBS_432[load]
+        assert sum(job.hosts for job in jobs if isinstance(job.hosts, int)) == {"50 %": 216, "100 %": 432}[load]
+        models = [job.model for job in jobs]
+        shares = {model: models.count(f"{model}_shared") / len(jobs) for model in ("dlrm", "bert", "candle", "vgg")}
+        assert shares == {"dlrm": 0.4, "bert": 0.3, "candle": 0.2, "vgg": 0.1}
+
+
 def _among(topology: Topology, hosts: Sequence[int]) -> set[int]:
     """The links that any two hosts reach each other over."""
     return {link for pair in permutations_of(hosts, 2) for path in topology.paths(*pair) for link in path.links}
 
 
-def test_shared() -> None:
+@pytest.mark.parametrize(
+    ("claim", "experiment", "by_load"), [("fig14", SHARED, JOBS), ("fig14_432", SHARED_432, JOBS_432)]
+)
+def test_shared(claim: str, experiment: Experiment, by_load: Mapping[str, Sequence[str]]) -> None:
+    verdict = experiment.verdict
+
     def runs(**networks: tuple[float, float]) -> dict[str, Run]:
         """TopoOpt's jobs take a second for an iteration. Of another network, the first job of an arm takes the second
         number, and all jobs the first one in the mean. Each job has a batch of its own."""
         found = []
         for network, (mean_s, longest_s) in {TOPOOPT: (1.0, 1.0), **networks}.items():
-            for load, jobs in JOBS.items():
+            for load, jobs in by_load.items():
                 rest_s = (len(jobs) * mean_s - longest_s) / (len(jobs) - 1)
-                for batch, label in enumerate(labels(network.replace("_", "-"), load), 1):
-                    found.append(trial(label, batch, Times(1e-6, longest_s if batch == 1 else rest_s)))
-        return {SHARED.spec: run(found)}
+                for batch, label in enumerate(labels(network.replace("_", "-"), load, jobs), 1):
+                    times = Times(1e-6, longest_s if batch == 1 else rest_s)
+                    found.append(trial(label, batch, times, verdict=verdict))
+        return {experiment.spec: run(found)}
 
     paper = {"cost_equivalent": (1.7, 3.0), "oversubscribed": (1.16, 1.4), "ideal": (1.07, 1.12)}
-    decide = CLAIMS["topo.fig14"].decide
+    decide = CLAIMS[f"topo.{claim}"].decide
     assert decide(runs(**paper)).verdict == HOLDS
     assert failing(decide(runs(**paper | {"cost_equivalent": (1.1, 3.0), "ideal": (0.9, 1.12)}))) == [
         "TopoOpt is as fast as the ideal network, within 5%",

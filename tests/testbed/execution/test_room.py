@@ -10,6 +10,8 @@ import pytest
 
 from testbed.base.errors import DiskFullError
 from testbed.execution.room import blame_full_disk, check_room, needed_bytes
+from testbed.experiment.expand import trials
+from testbed.spec import read
 from testbed.trial.model import Trial
 
 
@@ -23,6 +25,15 @@ def test_a_full_disk_is_blamed_for_what_failed(
         return
     with pytest.raises(DiskFullError, match=r"^run: the disk is full, and so PS-b2 failed"):
         blame_full_disk(trial, Path("run"))
+
+
+def test_a_simulated_trial_needs_room_for_its_samples_only() -> None:
+    text = (
+        "{name: x, lab: %s, links: {rate: 1 Gbit/s}, arms: [{topology: star(hosts=2), scheme: ring}],"
+        " workload: {kind: profile, model: vgg19, batch: 4, iterations: 100, compute: none}}"
+    )
+    emulated, simulated = (trials(read(text % lab, "spec.yaml", Path()))[0] for lab in ("netns", "simulator"))
+    assert needed_bytes(simulated) < 2**20 < 2**29 < needed_bytes(emulated)
 
 
 def test_a_trial_for_which_there_is_no_room_is_not_begun(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:

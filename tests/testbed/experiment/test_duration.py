@@ -12,7 +12,9 @@ from testbed.experiment.duration import (
     OVERHEAD_S,
     PER_LINK_S,
     PER_PROCESS_S,
+    PLAYED_AGAIN_S,
     PLAYED_CALL_S,
+    PLAYED_MESSAGE_S,
     START_S,
     TRAINED_S,
     UNKNOWN_COMPUTE_S,
@@ -74,6 +76,17 @@ def test_a_simulated_trial_takes_no_longer_over_slow_links(source: Source) -> No
     )
     assert fast == slow == pytest.approx(slowed / 2)
     assert fast < OVERHEAD_S
+
+
+def test_every_iteration_of_simulated_jobs_is_played() -> None:
+    text = (
+        "{name: x, lab: simulator, links: {rate: 1 Gbit/s}, workload: {kind: profile, model: lenet5, batch: 2,"
+        " iterations: 3, chunk: 1 GB, compute: none}, arms: [{topology: star(hosts=8), jobs: %s}]}"
+    )
+    job = "{name: a, scheme: ring, hosts: 4%s}"
+    alone, twice = (trials(read(text % f"[{job % copies}]", "spec.yaml", Path()))[0] for copies in ("", ", copies: 2"))
+    assert expected_s(alone) == pytest.approx(24 * (PLAYED_MESSAGE_S + 2 * PLAYED_AGAIN_S))
+    assert expected_s(twice) == 2 * expected_s(alone)
 
 
 def test_links_that_get_slower_make_synchronisations_longer(source: Source) -> None:

@@ -668,6 +668,11 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "too_fast": f"links: {{rate: 200000 Gbit/s}}\n{PLAYED}\n{ARMS}",
             "too_many_messages": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
             "chunk: 4 KiB}\narms: [{topology: star(hosts=1000), scheme: tree}]",
+            "too_many_messages_of_jobs": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
+            "chunk: 4 KiB}\narms: [{topology: star(hosts=1000), jobs: ["
+            "{name: a, scheme: tree, hosts: 250, copies: 4}]}]",
+            "pbox_of_a_job": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["
+            "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: pbox, hosts: 3}]}]",
         }.items()
     },
     "fabric_sync_root": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: mlfabric_s(root=h0)"),

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from testbed.base.errors import TrialError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
-from testbed.workloads.play import player
+from testbed.workloads.play import arena
+from testbed.workloads.play.arena import Arena, Planned, RateChange
 from testbed.workloads.play.fluid import Fluid
-from testbed.workloads.play.player import Planned, Player, RateChange
+from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
@@ -35,7 +36,7 @@ def sent(topology: Topology, *messages: tuple[int, int], chunk_bytes: int = 10**
 
 def ends(topology: Topology, work: Synchronisation, changes: Iterable[RateChange] = ()) -> list[tuple[float, int]]:
     """When nodes have what was sent to them (s)."""
-    told = list(Player(topology, work, timeline=Planned(changes)).told())
+    told = list(Player(Arena(topology, timeline=Planned(changes)), work).told())
     assert told[0] == (0, 0), "nothing is sent to node 0"
     return [(round(at_s, 9), node) for at_s, node in told[1:]]
 
@@ -54,9 +55,9 @@ def test_each_link_delays_a_message_and_not_the_next_one_behind_it() -> None:
 def test_bytes_before_and_after_a_link_halves_add_up(topology: Callable[..., Topology]) -> None:
     star = topology("star(hosts=2)", 8_000)
     uplink = star.paths(0, 1)[0].links[0]
-    played = Player(star, sent(star, (1, 1000)), timeline=Planned([RateChange(0.5, uplink, 4_000)]))
+    played = Player(Arena(star, timeline=Planned([RateChange(0.5, uplink, 4_000)])), sent(star, (1, 1000)))
     assert [at_s for at_s, _ in played.told()] == pytest.approx([0, 1.5])
-    assert played.carried_bytes()[uplink] == 1000
+    assert played.arena.carried_bytes()[uplink] == 1000
 
 
 def test_a_link_that_is_blocked_and_comes_back_only_takes_longer(topology: Callable[..., Topology]) -> None:
@@ -81,8 +82,8 @@ def test_a_link_that_stays_blocked_is_named_with_the_time(topology: Callable[...
 def test_time_that_stands_still_is_an_error(topology: Callable[..., Topology], monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that need no time for the next iteration begin it at the moment at which they have the sums."""
     star = topology("star(hosts=2)")
-    monkeypatch.setattr(player, "MOST_AT_ONCE", 0)
-    played = Player(star, sent(star, (1, 1000)))
+    monkeypatch.setattr(arena, "MOST_AT_ONCE", 0)
+    played = Player(Arena(star), sent(star, (1, 1000)))
     with pytest.raises(TrialError, match=r"stands still at 0\.000000000 s: more than 0 events"):
         list(played.told(np.zeros((2, 2, 1))))
 
@@ -91,14 +92,14 @@ def test_time_that_stands_still_is_an_error(topology: Callable[..., Topology], m
 def test_what_never_happens_is_refused(topology: Callable[..., Topology], never_s: float) -> None:
     star = topology("star(hosts=2)")
     with pytest.raises(ValueError, match="never complete"):
-        list(Player(star, sent(star, (1, 1000))).told(np.full((2, 1), never_s)))
+        list(Player(Arena(star), sent(star, (1, 1000))).told(np.full((2, 1), never_s)))
 
 
 def test_chunks_take_the_connection_that_has_got_the_fewest_bytes(topology: Callable[..., Topology]) -> None:
     """Two circuits take two of three chunks and one: 16 ms at 1 Gbit/s."""
     panel = topology("patch_panel(servers=4,degree=4,rings=[1,1])", rate_bps=10**9)
     work = sent(panel, (1, 3 * 10**6))
-    player = Player(panel, work)
+    player = Player(Arena(panel), work)
     assert player.is_parallel
     assert [round(at_s, 9) for at_s, node in player.told() if node == 1] == [0.016]
     assert player.sent_bytes().tolist() == [3 * 10**6]
@@ -108,9 +109,9 @@ def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topo
     racks = topology("spine_leaf(racks=2,hosts_per_rack=2,spines=4,routing=ecmp)")
 
     def links(seed: int) -> list[int]:
-        played = Player(racks, sent(racks, (2, 4)), seed=seed)
+        played = Player(Arena(racks, seed=seed), sent(racks, (2, 4)))
         assert len(list(played.told())) == 4
-        return [int(link) for link in played.carried_bytes().nonzero()[0]]
+        return [int(link) for link in played.arena.carried_bytes().nonzero()[0]]
 
     assert len({tuple(links(seed)) for seed in range(40)}) == 4
     assert links(3) == links(3)
@@ -130,4 +131,4 @@ def test_an_error_of_a_network_in_python_ends_the_play(topology: Callable[..., T
     star = topology("star(hosts=2)")
     engine: Any = Ended
     with pytest.raises(TrialError, match="the network has ended before inf s"):
-        list(Player(star, sent(star, (1, 1000)), engine=engine).told())
+        list(Player(Arena(star, engine=engine), sent(star, (1, 1000))).told())

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from testbed.base.errors import MissingToolError, TrialError
 from testbed.topologies.model import Topology
 from testbed.workloads.play import simgrid
+from testbed.workloads.play.arena import Arena, Network, Planned, RateChange
 from testbed.workloads.play.fluid import Fluid
-from testbed.workloads.play.player import Network, Planned, Player, RateChange
+from testbed.workloads.play.player import Player
 from testbed.workloads.play.simgrid import SimGrid
 from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.sync.chunks import cut
@@ -84,7 +85,7 @@ def test_both_engines_simulate_the_same_time_for_each_worker(
     for engine in (Fluid, SimGrid):
         change = Planned([RateChange(0.02, 0, 5e7)])
         work = synchronisation(forest, chunks)
-        player = Player(made, work, seed=3, goodput=0.95, timeline=change, engine=engine)
+        player = Player(Arena(made, seed=3, goodput=0.95, timeline=change, engine=engine), work)
         times.append({node: at_s for at_s, node in player.told()})
     ours, judged = times
     assert set(ours) == set(forest.workers)

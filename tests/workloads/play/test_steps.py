@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from testbed.topologies.model import Topology
+from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.steps import BACKWARD, FORWARD, Steps
 from testbed.workloads.play.synchronisation import only_steps
@@ -25,7 +26,7 @@ def steps(ranks: list[int], shares: list[float], messages: list[tuple[int, int, 
 
 def played(topology: Topology, each: Steps, iterations: int = 1) -> tuple[list[tuple[float, int]], Player]:
     work = only_steps(len(topology.nodes), (0, 1), each)
-    player = Player(topology, work)
+    player = Player(Arena(topology), work)
     times_s = each.times_s(1.0, np.ones((2, iterations)), np.zeros((2, iterations)))
     return [(round(at_s, 9), node) for at_s, node in player.told(times_s)], player
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
+from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.sync.chunks import ChunkTable, cut, whole
@@ -25,7 +26,7 @@ def times(
 ) -> dict[int, float]:
     """When each worker has all sums (s)."""
     forest = build(scheme, topology, [FLOATS])
-    told = list(Player(topology, synchronisation(forest, chunks or whole(forest, FLOATS))).told(ready_s))
+    told = list(Player(Arena(topology), synchronisation(forest, chunks or whole(forest, FLOATS))).told(ready_s))
     assert sorted(node for _, node in told) == sorted(forest.workers)  # each once
     return {node: at_s for at_s, node in told}
 
@@ -88,12 +89,12 @@ def test_links_carry_the_bytes_of_theory_in_no_less_than_the_bound(
     exponents = forest.fixed is not None and forest.fixed.scale is None
 
     def play() -> tuple[list[tuple[float, int]], Player]:
-        played = Player(made, synchronisation(forest, chunks))
+        played = Player(Arena(made), synchronisation(forest, chunks))
         return list(played.told(np.full((len(forest.workers), 2), 0.1))), played
 
     told, played = play()
     theory = cost(forest, made, 4 * FLOATS)
     assert len(told) == len(forest.workers)
-    assert played.carried_bytes() == pytest.approx(theory.link_bytes, rel=1e-4 if exponents else 1e-5, abs=1)
+    assert played.arena.carried_bytes() == pytest.approx(theory.link_bytes, rel=1e-4 if exponents else 1e-5, abs=1)
     assert 0.1 + theory.bound_s() * (1 - 1e-5) <= max(at_s for at_s, _ in told) < 0.1 + 3 * theory.bound_s()
     assert play()[0] == told  # the same, to the last bit

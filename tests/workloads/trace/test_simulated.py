@@ -13,9 +13,10 @@ import testbed
 from testbed.topologies.build import build
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
+from testbed.workloads.play.arena import Arena, Planned
 from testbed.workloads.play.exchange import Moved
 from testbed.workloads.play.fluid import Fluid
-from testbed.workloads.play.player import Planned, Player
+from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import synchronisation
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import whole
@@ -84,7 +85,7 @@ def test_an_exported_scheme_takes_as_long_as_the_scheme(network: str, scheme: st
     pytest.importorskip("google.protobuf")
     forest = testbed.forest(scheme, network).model
     topology = build(network, rate_bps=BPS)
-    *_, (direct_s, _) = Player(topology, synchronisation(forest, whole(forest, floats))).told()
+    *_, (direct_s, _) = Player(Arena(topology), synchronisation(forest, whole(forest, floats))).told()
     names, ranks = transfers(forest, floats, topology)
     played = play(Trace(check(trips(ranks), {}), {}), network, names)
     assert max(took[0] for took in played.iterations_s) == pytest.approx(direct_s, rel=1e-9)

@@ -1,0 +1,108 @@
+"""A job whose workers synchronise, in simulated time: its work as a player has it, and the lines that its processes
+would have written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.execution.observed import Lines
+from testbed.trial.job import Job
+from testbed.workloads.job import Replay
+from testbed.workloads.learning.replay import FORWARD
+from testbed.workloads.play.synchronisation import Synchronisation
+
+DONE = {
+    **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
+    **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "wire_bytes"), None),
+    **{"max_rss_bytes": 0, "sent": None},
+}
+"""Fields of a process's last line."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What the workers of a job did: when it began, their ends (float64[iterations, workers]) and, where there are
+    steps, when gradients were ready and how workers waited (:attr:`.Player.notes`); and the bytes without headers, by
+    pair of nodes (those of the work)."""
+
+    job: Job
+    work: Synchronisation
+    begun_s: float
+    ends_s: NDArray[np.float64]
+    notes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
+
+
+def work_of(job: Job) -> Synchronisation:
+    """Return the decisions of a job's nodes."""
+    return job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes))
+
+
+def prepared_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
+    """Return what a player is told of each iteration: when buckets are complete, or how long steps take."""
+    return _times_s(job, work) if len(work.steps) else due_s(job)
+
+
+def due_s(job: Job) -> NDArray[np.float64]:
+    """Return when each bucket is complete after its worker has begun the iteration, float64[iterations, workers,
+    buckets], as :class:`testbed.workloads.learning.replay.Player` has it."""
+    if job.work.overlap == "none":
+        return job.pace_s.T[:, :, None]
+    task, slow = cast("Replay", job.training), job.stragglers  # of no other work layers leave early
+    shares, pace_s = np.array(task.shares), job.compute.pace_s
+    factor, extra_s = (1.0, 0.0) if slow is None else (slow.factor.T[:, :, None], slow.extra_s.T[:, :, None])
+    each_s = factor * (1 - FORWARD) * pace_s * shares + extra_s * shares
+    due = factor * FORWARD * pace_s + np.cumsum(each_s, axis=-1)
+    return np.broadcast_to(due, (job.iterations, job.world, len(shares)))
+
+
+def _times_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
+    """Return how long steps take, float64[iterations, ...] (:meth:`.Steps.times_s`)."""
+    slow, shape = job.stragglers, (job.world, job.iterations)
+    factor, extra_s = (np.ones(shape), np.zeros(shape)) if slow is None else (slow.factor, slow.extra_s)
+    return work.steps.times_s(job.compute.pace_s, factor, extra_s)
+
+
+def lines(played: Played) -> dict[str, Lines]:
+    """Return, by process, the lines that it would have written."""
+    job, ends_s, notes = played.job, played.ends_s, played.notes
+    sent_bytes = _by_nodes(played)
+    ranks = {name: rank for rank, name in enumerate(job.workers)}
+    start_s = np.vstack([np.full(job.world, played.begun_s), ends_s[:-1]])
+    compute_s = job.pace_s.T if len(notes) else due_s(job)[:, :, -1]
+    ready_s = notes[:, :, 0] if len(notes) else start_s + compute_s
+    columns = (start_s, ready_s, ends_s, ends_s, compute_s)
+    said: dict[str, Lines] = {}
+    for name, node in job.processes.items():
+        rank = ranks.get(name)
+        hello = {"rank": rank, "node": node, "device": "none", "congestion_control": "none"}
+        own: Lines = []
+        if rank is not None:
+            rows = zip(*(each[:, rank].tolist() for each in columns), strict=True)
+            own = [
+                {
+                    **{"kind": "iteration", "i": i, "rank": rank, "node": node, "loss": None},
+                    **dict(zip(("start", "ready", "sum", "end", "compute_s"), row, strict=True)),
+                    **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+                }
+                for i, row in enumerate(rows)
+            ]
+            for line, noted in zip(own, notes, strict=False):
+                line.update(job.kind.simulation.iteration(tuple(noted[rank, 1:].tolist())))
+        done = {**DONE, **job.kind.simulation.done(sent_bytes.get(node, {}))}
+        said[name] = [{"kind": "hello", **hello}, *own, {"kind": "done", **done}]
+    return said
+
+
+def _by_nodes(played: Played) -> dict[int, dict[int, int]]:
+    """Return the bytes without headers, by sender and receiver."""
+    sent: dict[int, dict[int, int]] = defaultdict(dict)
+    count = played.sent_bytes.round().astype(int)
+    for (src, dst), nbytes in zip(played.work.pairs.tolist(), count.tolist(), strict=True):
+        sent[src][dst] = nbytes
+    return sent
