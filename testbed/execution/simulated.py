@@ -23,7 +23,7 @@ from testbed.execution import simulated_ranks
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
-from testbed.execution.simulated_jobs import Jobs, begins_s
+from testbed.execution.simulated_jobs import Jobs
 from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, changes_rates_only
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
@@ -84,10 +84,9 @@ class Simulator:
             try:
                 _require_job(job)
             except SpecError as error:
-                if not trial.is_shared:
-                    raise
-                raise SpecError(f"the job {job.name}: {error.problem}", fix=error.fix) from None
-        if trial.is_shared and (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES:
+                whose = f"the job {job.name}: " if job.name else ""
+                raise SpecError(whose + error.problem, fix=error.fix) from None
+        if len(trial.jobs) > 1 and (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES:
             raise _too_many("all jobs together send", messages, trial.spec.lab)
         _require_network(trial)
 
@@ -97,7 +96,7 @@ class Simulator:
             TrialError: messages are left that cannot move, time stands still, or there is no more memory.
         """
         readings = Readings()
-        timeline = ScheduleTimeline(trial.schedule(), trial.topology, begins_s(trial.jobs) if trial.is_shared else 0.0)
+        timeline = ScheduleTimeline(trial.schedule(), trial.topology, min(job.own_slot.start_s for job in trial.jobs))
         done = 0
 
         def ticks(iterations: int) -> None:
@@ -138,18 +137,18 @@ class Simulator:
 
     def _played(self, trial: Trial, files: Files, timeline: ScheduleTimeline, ticks: Callable[[int], None]) -> _Ran:
         seed, goodput = trial.spec.seed, trial.network.goodput
-        trace = None if trial.is_shared else trial.job.workload.traced(trial.network.folder, trial.job.world)
-        if trace is not None:
+        first = trial.jobs[0]
+        if (trace := first.workload.traced(trial.network.folder, first.world)) is not None:
             network = self._engine(np.array(trial.topology.rates_bps))
             wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput)
-            said = simulated_ranks.play(trial.job, trace, wires, files, DONE, ticks)
-            return _Ran(said, network.carried_bytes(), {trial.job.name: (0.0, network.now_s)})
+            said = simulated_ranks.play(first, trace, wires, files, DONE, ticks)
+            return _Ran(said, network.carried_bytes(), {first.name: (0.0, network.now_s)})
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine)
         if trial.is_shared:
             jobs = Jobs(trial.jobs, arena)
             return _ran(jobs.play(ticks), arena.carried_bytes(), jobs.records, jobs.dark_s)
-        work = work_of(trial.job)
-        alone = Alone(trial.job, work, Player(arena, work), timeline)
+        work = work_of(first)
+        alone = Alone(first, work, Player(arena, work), timeline)
         for done in alone.iterations():
             ticks(done)
         return _ran([alone.played()], alone.carried_bytes(), (), {})
@@ -170,7 +169,7 @@ def _ran(
 
 
 def _began(job: Job, begun_s: float) -> Began:
-    return Began(job.slot.start_s if job.slot else 0.0, begun_s, begun_s, 0.0)
+    return Began(job.own_slot.start_s, begun_s, begun_s, 0.0)
 
 
 def _require_job(job: Job) -> None:

@@ -16,11 +16,6 @@ from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import Synchronisation
 
 
-def begins_s(jobs: Sequence[Job]) -> float:
-    """Return when the first job begins."""
-    return min(job.own_slot.start_s for job in jobs if not job.own_slot.after)
-
-
 class Jobs:
     """Jobs of a trial. Each begins when it is submitted, the jobs that had its hosts have ended, and its circuits carry
     light.

@@ -55,7 +55,7 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
         if wanted.probe not in measured:
             measured[wanted.probe] = measure(wanted.probe)
         took_s = round(time.monotonic() - begun_s, 6)
-        hosts = job.slot.hosts if job.slot else trial.topology.hosts
+        hosts = job.own_slot.hosts
         names = [trial.topology.nodes[host].name for host in hosts]
         data = measured[wanted.probe]
         with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError):

@@ -35,12 +35,9 @@ SCRIPT_S, RANK_S = 6.0, 3.0
 imports of PyTorch for the most part: trials of four ranks took 19 to 20 s, 12 of them before the first iteration."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
-PLAYED_MESSAGE_S, PASSES_MESSAGE_S = 1.2e-5, 5e-5
-"""Seconds for each message of an iteration of a simulated trial, without and under a strategy, to plan, play and
-account for it. On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly,
-and under strategies 30 to 70 us with 128 hosts. Iterations alike are played once."""
 PLAYED_AGAIN_S = 5e-6
-"""Seconds more for each message of a later iteration of jobs that share a network, all of which are played."""
+"""Seconds for each message of a later iteration of a simulated trial where all are played: of jobs that share a
+network, and where links change. Else iterations alike are played once."""
 PLAYED_CALL_S = 5e-5
 """Seconds for each message of a trace that the simulator plays, whose decisions are Python's: 47 us for a ring of 16 on
 a busy machine."""
@@ -51,10 +48,9 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     beginning."""
     job = trial.jobs[0]
     if trial.spec.place.plays and job.kind.simulation.knows(job.plan):
-        if trial.is_shared:
-            again_s = ((one, (one.iterations - 1) * PLAYED_AGAIN_S) for one in trial.jobs)
-            return sum(one.played_messages * (_message_s(one) + more_s) for one, more_s in again_s)
-        return job.played_messages * _message_s(job) * (job.iterations if trial.network.perturbations else 1)
+        again_s = PLAYED_AGAIN_S if trial.is_shared or trial.network.perturbations else 0.0
+        later_s = ((each, (each.iterations - 1) * again_s) for each in trial.jobs)
+        return sum(each.played_messages * (each.kind.simulation.message_s + more_s) for each, more_s in later_s)
     trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None
     if trace is not None:
         sizes = [node.bytes / trace.scale for nodes in trace.ranks.values() for node in nodes if not node.computes]
@@ -68,10 +64,6 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     changes = planned_changes(trial)
     trained_s = TRAINED_S if any(job.work.is_trained for job in trial.jobs) else 0.0
     return max(job.planned_s + job_s(job, changes, plays=plays) for job in trial.jobs) + overhead_s + trained_s
-
-
-def _message_s(job: Job) -> float:
-    return PLAYED_MESSAGE_S if job.kind.model_parallel is None else PASSES_MESSAGE_S
 
 
 def job_s(job: Job, changes: Sequence[Change] = (), *, plays: bool = True) -> float:

@@ -86,9 +86,10 @@ class Job:
 
     @property
     def own_slot(self) -> Slot:
-        """The slot of a job that shares its network."""
-        assert self.slot is not None
-        return self.slot
+        """Its slot; that of a job that shares its network with no other is all hosts from the beginning on."""
+        network = self.network
+        alone = Slot(network.arm.scheme or self.plan.scheme, tuple(network.topology.hosts), 0.0, 0.0)
+        return self.slot or alone
 
     @property
     def kind(self) -> AnyKind:
@@ -161,7 +162,7 @@ class Job:
     @property
     def written_scheme(self) -> str:
         """The scheme as the spec has it; of programs that synchronise by themselves, what their plan says."""
-        return self.slot.scheme if self.slot else self.network.arm.scheme or self.plan.scheme
+        return self.own_slot.scheme
 
     @property
     def goes_on(self) -> bool:
@@ -344,7 +345,7 @@ class Job:
     @property
     def planned_s(self) -> float:
         """Seconds from the trial's beginning until it begins, if every job takes as long as predicted."""
-        return self.slot.planned_s if self.slot else 0.0
+        return self.own_slot.planned_s
 
     def likely_jct_s(self, changes: Sequence[Change] = ()) -> float | None:
         """Return about how long it takes (s); None where nobody knows more than the least time, or not even that."""

@@ -421,10 +421,13 @@ class Simulation(Generic[P]):
     Attributes:
         overlaps: values of ``overlap`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
+        message_s: seconds that a message takes here, to plan, play and account for it.
     """
 
     overlaps: Collection[str] = ("none", "layer")
     is_of_trees = False
+    message_s = 1.2e-5
+    """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 
     def knows(self, plan: P) -> bool:
         """Whether a plan has :meth:`messages` and a :meth:`synchronisation`."""

@@ -24,6 +24,9 @@ PHASES = {"forward": FORWARD, "backward": BACKWARD}
 class HybridSimulation(Simulation[Plan]):
     """Decisions of servers about their passes (:class:`.agenda.Agenda`), and of the engine."""
 
+    message_s = 5e-5
+    """30 to 70 us with 128 hosts."""
+
     def knows(self, plan: Plan) -> bool:
         return True
 
