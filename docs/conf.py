@@ -17,6 +17,8 @@ exclude_patterns = ["_build", "generate"]
 html_theme = "furo"
 html_title = "testbed"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 smartquotes_action = "qe"  # quotes and dots; two dashes stay as they are, for options of commands begin with them
 myst_heading_anchors = 4  # links to headings are the same as on GitHub
 

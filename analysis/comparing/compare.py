@@ -478,6 +478,6 @@ def _in_any(trial: Measured, metrics: Collection[str]) -> str:
     return next(one for one in (VALID, FAILED, INVALID, UNWATCHED, SIMULATED) if one in verdicts)
 
 
-def _listed(items: Sequence[object], most: int = 4) -> str:
-    shown = [str(item) for item in items[:most]] + (["..."] if len(items) > most else [])
-    return " and ".join(shown)
+def _listed(cells: Sequence[object], most: int = 2) -> str:
+    """Name cells, or of many the first: names of a sweep's cells are long."""
+    return " and ".join(map(str, cells)) if len(cells) <= most else f"{len(cells)} cells, such as {cells[0]}"

@@ -237,6 +237,8 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     label, first = closest[0].cell.label, _first_of(told.run, closest)
     took = f"{words.span(_ratio(pair, told.number) for pair in closest)}"
     at, is_slower = _at(told, closest), _middle(told, closest) >= SAME_AS_FIRST
+    if len(closest) < len(_by_label(told.ranked)[label]):  # arms are held against each other where all of them are
+        at += ", where every arm is compared"
     came = "came closest with" if is_slower else "took"
     if told.apart:
         verb = "took" if len(_by_label(told.ranked)) == 1 else came

@@ -27,13 +27,13 @@ def render(run: Run) -> str:
     parts = ["\n>\n".join(doubts)] if doubts else []
     reasons = [
         (name, verdict, "; ".join(_on_a_line(reason).removesuffix(".") for reason in why))
-        for name, verdict, why in tables.troubles(run)
+        for name, verdict, why in tables.troubles(run, page="the HTML report")
     ]
     if reasons:
         listed = [f"{name}: {verdict}. {why}".strip() for name, verdict, why in reasons]
         parts.append(f"## Trials that failed or are not VALID\n\n{_list(listed)}")
     parts = [f"# {escape(run.name)}", *parts, f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
-    parts += [escape(told) for told in (headline.unlike(run), words.scale(run)) if told]
+    parts += [escape(told) for told in (headline.unlike(run), words.of_pairs(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
     again = [f"{name}: {verdict}. {' '.join(why)}" for name, verdict, why in tables.again(run)]

@@ -28,6 +28,7 @@ def render(run: Run) -> str:
         pill=tables.verdict(run),
         unstruck=words.unstruck(run),
         unlike=headline.unlike(run),
+        of_pairs=words.of_pairs(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},
         spec_differences=differences.of_specs(run.parts),

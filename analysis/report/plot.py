@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from testbed.analysis import verdicts
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import Axis, Group, MeasuredCell
@@ -36,6 +37,9 @@ DASHES = {
 """Plotly's names and SVG's lengths; six to eight colours: together they tell 24 arms apart."""
 COMPUTE = "#a7aeb8"
 INVALID = "#d9453a"
+SIMULATED = "#ac7413"
+"""As tables have it: no doubt of a measurement, so not red. Between those of a light page and of a dark one, as figures
+have one colour in both."""
 THEORY = "4 3"
 
 _MOST_TICKS = 8
@@ -377,9 +381,10 @@ def around(values: Iterable[float | None], least: float = 0.01) -> tuple[float, 
 
 
 def tick(label: str, mark: str = "") -> str:
-    """A row's label in at most two lines, with a mark in red below."""
+    """A row's label in at most two lines, with a mark in colour below."""
     lines = [text(line) for line in _wrapped(label)]
-    return "<br>".join(lines + ([f'<b><span style="color:{INVALID}">{mark}</span></b>'] if mark else []))
+    colour = SIMULATED if mark == verdicts.SIMULATED else INVALID
+    return "<br>".join(lines + ([f'<b><span style="color:{colour}">{mark}</span></b>'] if mark else []))
 
 
 def text(label: str) -> str:

@@ -433,18 +433,18 @@ def _trial_state(trial: Trial) -> str:
     return _doubtful([trial]) if trial.done else "failed"
 
 
-def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+def troubles(run: Run, page: str = "this page") -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """(trials, ``FAILED`` or their verdict, reasons) of the trials that failed or are not VALID in all their numbers,
     less SIMULATED ones.
 
     Trials with the same verdict because of the same checks are together: reasons that differ only in what was measured
-    are those of the first of them.
+    are those of the first of them. ``page`` is what has those of the others.
     """
     causes: dict[tuple[str, tuple[str, ...]], list[Trial]] = {}
     for trial in run.trials:
         if not (trial.valid or trial.simulated):
             causes.setdefault(_cause(trial), []).append(trial)
-    return tuple((_together(trials), cause[0], _reasons(trials)) for cause, trials in causes.items())
+    return tuple((_together(trials), cause[0], _reasons(trials, page)) for cause, trials in causes.items())
 
 
 def _cause(trial: Trial) -> tuple[str, tuple[str, ...]]:
@@ -462,12 +462,12 @@ def _together(trials: Sequence[Trial]) -> str:
     return names if len(trials) == 1 else f"{len(trials)} trials: {names}"
 
 
-def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
+def _reasons(trials: Sequence[Trial], page: str) -> tuple[str, ...]:
     """Return the reasons of the first trial, each with its trial if not all of them say the same."""
     told = [tuple(map(_reason, trial.reasons)) if trial.done else _failed(trial) for trial in trials]
     if len(set(told)) == 1:
         return told[0]
-    others = 'the HTML report has the others in its section "Every fidelity check of every trial"'
+    others = f'{page} has the others in its section "Every fidelity check of every trial"'
     *before, last = told[0]
     return *before, f"{last.removesuffix('.')} (these numbers are of {words.name(trials[0])}; {others})"
 

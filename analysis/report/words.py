@@ -139,6 +139,17 @@ def missing(run: Run) -> list[str]:
     return [f"{count} of {run.planned} planned trials {'has' if count == 1 else 'have'} not run."] if count > 0 else []
 
 
+def of_pairs(run: Run) -> str:
+    """Say why a ratio of two arms is not the quotient of their numbers in the table; empty without repeats."""
+    done = [cell for cell in cells(run) if cell.finished]
+    if len({cell.label for cell in done}) < 2 or all(len(cell.finished) < 2 for cell in done):
+        return ""
+    return (
+        "With repeats, a ratio of two arms is the median of the ratios of their pairs of repeats. It can differ from "
+        "the quotient of their medians in the table."
+    )
+
+
 def scale(run: Run) -> str:
     """Say what was played back instead of training, and how its times are to be read; empty where models were
     trained."""

@@ -26,6 +26,8 @@ runs them. Rows of it that have not run yet: {left}.
 
 """
 ARMS = ("gloo", "ring", "bml", "switchml")
+_DOTTED = re.compile(r"\w+(?:\.\w+){2,}")
+"""A name of Python, which as code wraps in a narrow column."""
 
 
 def page() -> str:
@@ -46,7 +48,7 @@ def _row(row: Mapping[str, Any]) -> Sequence[str]:
     plain = seen.pop("plain", "").removesuffix(" losses")
     each = (seen.get(arm, "not run") for arm in ARMS)
     place = "/".join(filter(None, (row["repository"], row.get("folder"))))
-    return (place, f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
+    return (f"`{place}`", f"`{_script(launched)}`", row.get("needed", "nothing"), plain, *each)
 
 
 def _script(command: str) -> str:
@@ -58,4 +60,4 @@ def _script(command: str) -> str:
 
 
 def _short(outcome: str) -> str:
-    return " ".join(outcome.replace("|", "/").split())[:200]
+    return _DOTTED.sub(r"`\g<0>`", " ".join(outcome.replace("|", "/").split())[:200])

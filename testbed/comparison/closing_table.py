@@ -134,7 +134,9 @@ def notes(records: Records, first: str) -> list[str]:
         whose = shortened(list(uncounted), MOST_NAMED)
         meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {whose}")
     if elsewhere:
-        meaning.append(f"speed-up of arms on another network than {first}, so no ranking: {', '.join(elsewhere)}")
+        as_many = " with as many workers" if told else ""
+        where = f"on another network than {first}{as_many}"
+        meaning.append(f"speed-up of arms {where}, so no ranking: {', '.join(elsewhere)}")
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())

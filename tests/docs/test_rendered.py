@@ -1,4 +1,4 @@
-"""The documentation in a browser: how long a line of code may be, and two dashes."""
+"""The documentation in a browser: how long a line of code may be, tables, and two dashes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ PAGE = f"""\
 
 With --baseline and "quotes", as `--baseline`.
 
+## A part, so that the page has a table of contents and the least room
+
 ```text
 {"x" * WIDEST}
 ```
@@ -30,8 +32,14 @@ With --baseline and "quotes", as `--baseline`.
 ```text
 {"x" * (WIDEST + 1)}
 ```
+
+| short | path | text |
+| --- | --- | --- |
+| `resnet269` | `{"folder/" * 20}file.py` | {"word " * 40} |
 """
 CUT = "[...document.querySelectorAll('pre')].map((block) => block.scrollWidth > block.clientWidth)"
+WIDE = "[...document.querySelectorAll('.table-wrapper')].map((box) => box.scrollWidth > box.clientWidth)"
+LINES = "[...document.querySelectorAll('td code')].map((code) => code.getClientRects().length)"
 SHOWN = [page for page in pages() if page.is_relative_to(DOCS) or page.name == "README.md"]
 PART = re.compile(r"^:pyobject: (\w+)$", re.M)
 
@@ -52,6 +60,16 @@ def test_the_widest_line_is_measured(page: Path, tmp_path: Path) -> None:
         browser.size(WINDOW_PX, 900)
         browser.open(page.as_uri())
         assert browser.run(CUT) == [False, True]
+
+
+@pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
+def test_long_paths_wrap_in_a_table_and_short_names_do_not(page: Path, tmp_path: Path) -> None:
+    with Chromium(tmp_path) as browser:
+        browser.size(WINDOW_PX, 900)
+        browser.open(page.as_uri())
+        assert browser.run(WIDE) == [False]
+        short, path = browser.run(LINES)
+        assert (short, path > 1) == (1, True)
 
 
 def test_two_dashes_stay_two_dashes(page: Path) -> None:

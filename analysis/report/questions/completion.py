@@ -439,9 +439,10 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
         sentences = words.of_networks([[_largest(study, network, cells)] for network, cells in networks])
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
+    as_many = " with as many workers" if any(_has_other_workers(study, cell) for cell in compared) else ""
     for what, is_so in (
         ("Compared by samples per second, because numbers of workers differ", _has_other_workers),
-        (f"On another network than {words.against(study.run)}", _is_elsewhere),
+        (f"On another network than {words.against(study.run)}{as_many}", _is_elsewhere),
     ):
         told = [_beside(study, cells) for cells in by_label.values() if is_so(study, cells[0][0])]
         if told:

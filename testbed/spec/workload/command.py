@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticKnownError
 
 from testbed.base.groups import Size, Time, Whole, listed, refuse
 from testbed.spec.workload.base import Program, Reading, Workload
@@ -41,6 +42,8 @@ def words(value: object) -> object:
         found = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:  # a quotation that does not end
         raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
+    if isinstance(found, bool | int | float):  # what YAML makes of an unquoted word
+        raise PydanticKnownError("string_type")
     if found in (None, [], [""]):
         raise refuse("an empty command", "write it as python train.py --epochs 2")
     return found

@@ -286,6 +286,9 @@ def test_a_cell_without_valid_trials_is_inconclusive_beside_one_that_has_them() 
 def test_nothing_in_common_is_no_pass() -> None:
     with pytest.raises(IncomparableError, match="nothing to compare: a has ring, batch 16; b has PS, batch 16"):
         compare(side("a", {RING: about(0.2)}), side("b", {PS: about(0.2)}))
+    many = {Cell("PS", batch): about(0.2) for batch in (8, 16, 32)}
+    with pytest.raises(IncomparableError, match="a has ring, batch 16; b has 3 cells, such as PS, batch 8\n"):
+        compare(side("a", {RING: about(0.2)}), side("b", many))
     with pytest.raises(IncomparableError, match="b has no trial"):
         compare(side("a", {RING: about(0.2)}), side("b", {}))
 

@@ -333,9 +333,11 @@ def test_trials_that_are_not_valid_for_the_same_cause_are_told_together(run: Run
     ((_, _, reasons),) = tables.troubles(replace(run, trials=(*alike[:-1], last)))
     (reason,) = reasons
     assert reason.endswith(
-        " (these numbers are of Ring on fat-tree at batch 64; the HTML report has the others in its section "
+        " (these numbers are of Ring on fat-tree at batch 64; this page has the others in its section "
         '"Every fidelity check of every trial")'
     )
+    elsewhere = "; the HTML report has the others in its section "
+    assert elsewhere in markdown.render(replace(run, trials=(*alike[:-1], last)))
     text = page.render(replace(run, trials=tuple(alike)))
     assert "<summary>6 of 6 trials</summary>" in text
     told = markdown.render(replace(run, trials=tuple(alike)))

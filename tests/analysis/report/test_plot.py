@@ -26,6 +26,7 @@ def test_a_long_label_breaks_where_its_name_of_a_topology_has_a_comma_or_bracket
 
 def test_a_row_that_is_not_to_be_believed_says_so() -> None:
     assert plot.tick("ring", "INVALID").endswith(f'<br><b><span style="color:{plot.INVALID}">INVALID</span></b>')
+    assert plot.SIMULATED in plot.tick("ring", "SIMULATED")
 
 
 def test_axes_go_beyond_the_values() -> None:

@@ -13,7 +13,7 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import words
+from testbed.analysis.report import markdown, page, words
 from testbed.analysis.report.cells import cells, interval
 
 from .helpers import judged, only
@@ -28,6 +28,18 @@ def test_counts_and_doubts(run: Run) -> None:
     assert words.missing(replace(run, planned=7)) == ["1 of 7 planned trials has not run."]
     assert words.doubts(only(run, "ps-b16")) is None
     assert words.doubts(only(run, "ring-b64")) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def test_ratios_of_repeats_are_told_from_quotients_of_the_table(run: Run, sweep: Run) -> None:
+    """One repeat has one ratio, and one arm has none."""
+    told = words.of_pairs(sweep)
+    assert told.startswith("With repeats, a ratio of two arms is the median of the ratios")
+    assert told in markdown.render(sweep)
+    assert told in page.render(sweep)
+    assert words.of_pairs(run) == ""
+    (arm, *_) = sweep.labels
+    alone = tuple(trial for trial in sweep.trials if trial.label == arm)
+    assert words.of_pairs(replace(sweep, trials=alone)) == ""
 
 
 def test_repeats_are_told_apart(run: Run) -> None:

@@ -139,6 +139,11 @@ def test_a_speed_up_beside_another_network_is_told() -> None:
     made = [record("PS", 0) | star, record("ring", 0) | star, record("BML", 0, jct_s=1.0) | bcube]
     assert notes(made, "PS")[1:] == ["speed-up of arms on another network than PS, so no ranking: BML"]
     assert len(notes(made[:2], "PS")) == 1
+    larger = record("Ring", 0) | {"topology": "star(hosts=18)", "world": 18}
+    assert notes([*(one | {"world": 9} for one in made), larger], "PS")[1:] == [
+        "speed-up of arms on another network than PS with as many workers, so no ranking: BML",
+        "speed-up by samples/s, because the numbers of workers differ: Ring (workers: 18; PS: 9); all others by JCT",
+    ]
     rates = [[{"rate_bps": rate_bps}] for rate_bps in (1e8, 2e8)]
     made = [one | {"links": links} for one, links in zip(made[:2], rates, strict=True)]
     assert notes(made, "PS")[1:] == ["speed-up of arms on another network than PS, so no ranking: ring"]

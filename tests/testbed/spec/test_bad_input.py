@@ -373,6 +373,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
     "command_not_in_the_directory": (TRAIN, "  kind: command\n  command: ./train.sh\n"),
     "command_empty": (TRAIN, "  kind: command\n  command: ''\n"),
+    "command_word_of_yaml": (TRAIN, "  kind: command\n  command: no\n"),
     "command_empty_list": (TRAIN, "  kind: command\n  command: []\n"),
     "command_empty_word": (TRAIN, "  kind: command\n  command: ['']\n"),
     "command_with_a_python_in_containers": (
