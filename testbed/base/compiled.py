@@ -39,3 +39,15 @@ def load(module: str, version: int, functions: Iterable[Function]) -> ctypes.CDL
     if not is_ours:
         raise MissingToolError(f"{spec.origin} is of another version of testbed", fix=FIX)
     return library
+
+
+def require(module: str, version: int, functions: Iterable[Function], called: str) -> ctypes.CDLL:
+    """Load a library without which something cannot be done.
+
+    Raises:
+        MissingToolError: there is none for this machine, or it is of another version.
+    """
+    library = load(module, version, functions)
+    if library is None:
+        raise MissingToolError(f"{called} is not installed", fix=FIX)
+    return library

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base import compiled
-from testbed.base.errors import MemoryLimitError, MissingToolError
+from testbed.base.errors import MemoryLimitError
 
 LIBRARY = "testbed.workloads.play._play"
 VERSION = 5
@@ -67,10 +67,7 @@ def library() -> ctypes.CDLL:
     Raises:
         MissingToolError: there is none for this machine, or it is of another version.
     """
-    loaded = compiled.load(LIBRARY, VERSION, FUNCTIONS)
-    if loaded is None:
-        raise MissingToolError("the compiled solver of the simulator is not installed", fix=compiled.FIX)
-    return loaded
+    return compiled.require(LIBRARY, VERSION, FUNCTIONS, "the compiled solver of the simulator")
 
 
 class Compiled:

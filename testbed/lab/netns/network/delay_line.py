@@ -33,7 +33,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from testbed.base import compiled
-from testbed.base.errors import LabError, MissingToolError
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.kernel_interface import kernel
@@ -208,10 +208,7 @@ def library() -> ctypes.CDLL:
     Raises:
         MissingToolError: there is none for this machine, or it is of another version.
     """
-    loaded = compiled.load(LIBRARY, VERSION, _FUNCTIONS)
-    if loaded is None:
-        raise MissingToolError("the compiled loop of the delay line is not installed", fix=compiled.FIX)
-    return loaded
+    return compiled.require(LIBRARY, VERSION, _FUNCTIONS, "the compiled loop of the delay line")
 
 
 def main(channel: Channel) -> None:
