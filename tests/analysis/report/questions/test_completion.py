@@ -219,11 +219,11 @@ def test_what_a_speed_up_leaves_out_is_said(run: Run) -> None:
         for spoilt in ((BOTH[1],), BOTH)
     )
     assert (
-        "Only one of the two arms is VALID, so nothing is said of Ring on fat-tree at batch 16."
+        "Only one of the two arms is VALID in JCT, so nothing is said of Ring on fat-tree at batch 16."
         in answer(replace(run, trials=first), "speed-up").seen
     )
     seen = answer(replace(run, trials=other), "speed-up").seen
-    assert "Neither arm of the ratio is VALID for Ring on fat-tree at batch 16." in seen
+    assert "Neither arm of the ratio is VALID in JCT for Ring on fat-tree at batch 16." in seen
     assert answer(replace(run, trials=other), "jct").seen[0].endswith(" None of this is VALID in JCT.")
 
 
