@@ -311,6 +311,10 @@ def speed_up(study: Study) -> Question | None:
     causes: dict[str, list[str]] = {}
     for cell in every.values():
         place = study.run.reference_of(*cell.place)
+        if place is None and cell.label not in study.run.firsts.values():
+            causes.setdefault(f"{words.against(study.run)} has no single setting like its own", []).append(
+                words.in_cell(cell)
+            )
         if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
             continue
         first = every.get(place)
