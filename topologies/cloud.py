@@ -58,7 +58,7 @@ def cloud(
         params, racks = {"rows": rows, "sizes": sizes}, len(sizes) // rows
     tors = rows * racks
     hosts = sum(sizes) or tors * hosts_per_rack
-    check_size("cloud", hosts + tors + rows, **params)
+    check_size("cloud", hosts + tors + (rows if rows > 1 else 0), **params)
     rack_of = [rack for rack, size in enumerate(sizes or [hosts_per_rack] * tors) for _ in range(size)]
     Random(seed).shuffle(rack_of)
     rack_bps = uplink_bps("cloud", rate_bps * hosts / tors, oversubscription)

@@ -52,7 +52,7 @@ def dragonfly(
     at_least("dragonfly", 2, g=g)
     at_least("dragonfly", 0, p=p)
     hosts_each = p or h
-    check_size("dragonfly", g * a * (hosts_each + (a - 1) // 2 + h), a=a, g=g, h=h, p=hosts_each)
+    check_size("dragonfly", g * a * (2 * hosts_each + a - 1 + h) // 2, a=a, g=g, h=h, p=hosts_each)
     if g > a * h + 1:
         raise TopologyError(
             f"dragonfly: {g} groups cannot each have a link to every other: a group of a={a} routers with h={h} global "

@@ -16,7 +16,7 @@ from typing import Literal
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
 from testbed.topologies.model import Link, Node, Path, Topology
-from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.parameters import MOST_LINKS, at_least, at_most, check_size
 
 
 def fat_tree(
@@ -50,8 +50,13 @@ def fat_tree(
     at_least("fat_tree", 2, k=k)
     if k % 2:
         raise TopologyError(f"fat_tree: k is {k}, which is odd", fix=f"give k an even number: {k - 1} or {k + 1}")
-    check_size("fat_tree", 3 * k**3 // 4, k=k)
+    whole_hosts = k**3 // 4
+    check_size("fat_tree", min(hosts or whole_hosts, whole_hosts), k=k)
+    with at_most(MOST_LINKS):  # the whole tree is laid, also for a few hosts of it
+        check_size("fat_tree", 3 * whole_hosts, k=k)
     up = _uplinks(k, oversubscription)
+    part: dict[str, object] = {} if hosts is None else {"hosts": hosts}
+    check_size("fat_tree", _count(k, up, min(hosts or whole_hosts, whole_hosts)), k=k, **part)
     chosen = {"routing": (routing, "two_level"), "oversubscription": (oversubscription, 1)}
     params: dict[str, object] = {"k": k} | {name: value for name, (value, usual) in chosen.items() if value != usual}
     router = partial(_ROUTERS[routing], k // 2, up)
@@ -62,6 +67,13 @@ def fat_tree(
     nodes += [Node(f"c{c}", "switch", 3) for c in range(up * half)]
     whole = Topology("fat_tree", params, tuple(nodes), _links(k, up, rate_bps, delay_s), router)
     return whole if hosts in (None, whole.host_count) else _first(whole, k // 2, hosts)
+
+
+def _count(k: int, up: int, hosts: int) -> int:
+    """Count the links between the first hosts."""
+    half = k // 2
+    racks, pods = -(-hosts // half), -(-hosts // half**2)
+    return hosts + (racks * up if racks > 1 else 0) + (pods * up * half if pods > 1 else 0)
 
 
 def _first(whole: Topology, half: int, hosts: int) -> Topology:

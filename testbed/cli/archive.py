@@ -55,7 +55,7 @@ def archive(
             }
         )
         return
-    of = made.done if made.planned is None else made.planned
+    of = max(made.done, made.planned or 0)  # a baseline or repeats.until adds rounds to what was planned
     show(f"{made.done} of {counted(of, 'trial')}, {size_text(made.size_bytes)}")
     if made.files:
         names = NOT_ON_A_LINE.sub(" ", shortened(made.files, MOST_FILES))

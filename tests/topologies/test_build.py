@@ -10,6 +10,7 @@ import pytest
 from testbed.base.errors import SpecError, TopologyError
 from testbed.base.extras import install
 from testbed.topologies.build import build, families
+from testbed.topologies.parameters import at_most
 
 FAMILIES = (
     "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, cloud, ./FILE.py:FUNCTION for "
@@ -365,3 +366,22 @@ def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeyp
 def test_a_file_that_fails_to_run(mine: Path, source: str, problem: str) -> None:
     mine.write_text(source)
     assert error_of("mine.py:f") == f"mine.py fails to run: {problem}\n  fix: mend that line"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("star(hosts=4,server_nics=3)", "bcube(n=2,k=3)", "spine_leaf(racks=2,hosts_per_rack=4,spines=2)"),
+        *("fat_tree(k=4)", "fat_tree(k=4,oversubscription=2)", "fat_tree(k=4,hosts=1)", "fat_tree(k=4,hosts=4)"),
+        *("fat_tree(k=4,hosts=6)", "fat_tree(k=6,hosts=20,oversubscription=3)"),
+        *("dragonfly(a=4,g=9,h=2,p=2)", "dragonfly(a=3,g=2,h=1,p=1)", "patch_panel(servers=6,degree=2)"),
+        *("cloud(racks=4,hosts_per_rack=4)", "cloud(sizes=[3,5,8,4],rows=2)", "expander(servers=8,degree=3)"),
+    ],
+)
+def test_a_network_may_have_as_many_links_as_it_has_and_no_fewer(expression: str) -> None:
+    """A report builds a network again with the links that were recorded as the limit."""
+    links = len(build(expression, rate_bps=1000).links)
+    with at_most(links):
+        assert len(build(expression, rate_bps=1000).links) == links
+    with at_most(links - 1), pytest.raises(TopologyError, match=f"has more than {links - 1} links"):
+        build(expression, rate_bps=1000)

@@ -311,6 +311,10 @@ def speed_up(study: Study) -> Question | None:
     causes: dict[str, list[str]] = {}
     for cell in every.values():
         place = study.run.reference_of(*cell.place)
+        if place is None and cell.label not in study.run.firsts.values():
+            causes.setdefault(f"{words.against(study.run)} has no single setting like its own", []).append(
+                words.in_cell(cell)
+            )
         if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
             continue
         first = every.get(place)
@@ -366,14 +370,17 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
     apart = [cell for cell in compared if not _is_as_valid(study, cell)]
     doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
     simulated = [cell for cell in doubtful if cell.doubt_in(_by(study, cell)) == SIMULATED]
-    told = [
-        ("Only one of the two arms is VALID, so nothing is said of", apart),
-        ("Neither arm of the ratio is VALID for", [cell for cell in doubtful if cell not in simulated]),
-        ("The ratio is SIMULATED for", simulated),
-    ]
+    doubtful = [cell for cell in doubtful if cell not in simulated]
+    told: list[tuple[str, list[MeasuredCell]]] = []
+    for number in dict.fromkeys(_by(study, cell) for cell in compared):
+        of = [[cell for cell in cells if _by(study, cell) == number] for cells in (apart, doubtful)]
+        told += [
+            (f"Only one of the two arms is VALID in {CALLED[number]}, so nothing is said of", of[0]),
+            (f"Neither arm of the ratio is VALID in {CALLED[number]} for", of[1]),
+        ]
     return [
         f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED, '; ')}."
-        for what, cells in told
+        for what, cells in (*told, ("The ratio is SIMULATED for", simulated))
         if cells
     ]
 

@@ -134,7 +134,8 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
     """Say when each arm reached the goal, or, of several settings, which arm of each network did so first how often."""
     by_setting = _by_setting(cells, rows)
     if len(by_setting) > 1:
-        return [*_firsts(by_setting), *words.not_told(cells, JCT, "Not ranked")]
+        told, _ = believed(cells, JCT)
+        return [*_firsts(by_setting, told), *words.not_told(cells, JCT, "Not ranked")]
     return [
         f"{words.where(found[0][1])}{quality_of(cells).text(found[0][2])} was reached after "
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds, JCT)}."
@@ -142,11 +143,13 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
     ]
 
 
-def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]]) -> list[str]:
+def _firsts(
+    by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]], told: Sequence[MeasuredCell]
+) -> list[str]:
+    """Say how often each arm was first, among the cells that are ranked."""
     first: dict[str, list[str]] = {}
     for found in by_setting.values():
-        told, _ = believed([cell for _, cell, _ in found], JCT)
-        for network, members in by_network(told).items():
+        for network, members in by_network([cell for _, cell, _ in found if cell in told]).items():
             if len(members) > 1:
                 times = [(time, cell.label) for time, cell, _ in found if cell in members]
                 first.setdefault(network, []).append(min(times, key=lambda pair: pair[0])[1])

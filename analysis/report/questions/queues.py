@@ -36,8 +36,9 @@ DEFINED = (
     "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
     "at the link's rate without perturbations. Where it is blank, the queue was empty. Thin lines are ends of "
     "iterations, unless several jobs shared the network. The mean is over the whole trial. A queue is full from 90 % "
-    "of its limit on. Of each arm at each setting, the trial in the middle by JCT is considered; shown are those whose "
-    "GST is furthest from its lower bound. Of their links, those with the longest mean queue are shown."
+    "of its limit on. Of each arm at each setting, the trial in the middle by JCT is considered, of those that are "
+    "VALID in GST, if there are any; shown are those whose GST is furthest from its lower bound. Of their links, those "
+    "with the longest mean queue are shown."
 )
 
 
@@ -100,7 +101,7 @@ def waiting(study: Study) -> Question | None:
 
 def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
     for cell in study.apart(cells):
-        trial = cell.typical
+        trial = cell.typical_in(GST)
         table = None if trial is None else trial.queues
         if trial is None or table is None:
             continue

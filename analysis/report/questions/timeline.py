@@ -40,9 +40,9 @@ EVENTS_DEFINED = (
     "moment they took effect. Moments at which workers went on without nodes that had died are marked, too."
 )
 GANTT_DEFINED = (
-    "The chart shows the trial with the median JCT of each arm. A worker waits from the moment it has its own gradient "
-    "until the last worker has its gradient; with overlap it may send meanwhile. Then it synchronises until it has the "
-    "whole sum."
+    "The chart shows the trial with the median JCT of each arm, of those that are VALID in exposed waiting, if there "
+    "are any. A worker waits from the moment it has its own gradient until the last worker has its gradient; with "
+    "overlap it may send meanwhile. Then it synchronises until it has the whole sum."
 )
 
 
@@ -195,8 +195,9 @@ def gantt(study: Study) -> Question | None:
     """A Gantt chart of a few iterations of each arm, at its first setting."""
     first: dict[str, tuple[MeasuredCell, Trial]] = {}
     for cell in study.cells:
-        if cell.typical and cell.typical.samples is not None:
-            first.setdefault(cell.label, (cell, cell.typical))
+        trial = cell.typical_in(WAITING)
+        if trial and trial.samples is not None:
+            first.setdefault(cell.label, (cell, trial))
     shown = list(first.values())
     if not shown:
         return None

@@ -37,10 +37,10 @@ class Facts:
 
     @property
     def trials_text(self) -> str:
-        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too."""
-        planned = self.done if self.run.planned is None else self.run.planned
+        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too. Rounds
+        that were added to the planned ones count as planned."""
         told = f": {verdicts(self.run)}" if self.records else ""
-        return f"{self.done} of {planned} trials are finished{told}"
+        return f"{self.done} of {max(self.done, self.run.planned or 0)} trials are finished{told}"
 
     @property
     def is_whole(self) -> bool:

@@ -221,6 +221,18 @@ def test_an_unfinished_run_says_so(made_up: Made, home: Path, testbed: Callable[
     assert "--only" not in command_of(folder)
 
 
+def test_rounds_that_were_added_are_no_more_trials_than_there_are(
+    made_up: Made, home: Path, testbed: Callable[..., Called], tmp_path: Path
+) -> None:
+    """As a baseline and ``repeats: {until: 3 %}`` add them: ``69 of 36 trials``."""
+    made_up()
+    run = run_in(home)
+    _change(run / "resolved.json", repeats={"until": 0.03, "least": 1, "most": 2}, planned=1)
+    assert testbed("archive", "home/run").out.startswith("2 of 2 trials, ")
+    folder = unpacked(home / "run.tar.gz", tmp_path / "there")
+    assert "2 of 2 trials are finished: 2 VALID. [`report.html`]" in (folder / "README.md").read_text()
+
+
 def test_a_run_without_valid_trials_is_not_compared(made_up: Made, home: Path, tmp_path: Path) -> None:
     made_up()
     run = run_in(home)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from testbed.analysis.recorded import Run
+from testbed.analysis.recorded import Reference, Run
 from testbed.analysis.report import headline, latex, markdown, tables, words
 from testbed.analysis.report.questions import answered
 
@@ -219,11 +219,11 @@ def test_what_a_speed_up_leaves_out_is_said(run: Run) -> None:
         for spoilt in ((BOTH[1],), BOTH)
     )
     assert (
-        "Only one of the two arms is VALID, so nothing is said of Ring on fat-tree at batch 16."
+        "Only one of the two arms is VALID in JCT, so nothing is said of Ring on fat-tree at batch 16."
         in answer(replace(run, trials=first), "speed-up").seen
     )
     seen = answer(replace(run, trials=other), "speed-up").seen
-    assert "Neither arm of the ratio is VALID for Ring on fat-tree at batch 16." in seen
+    assert "Neither arm of the ratio is VALID in JCT for Ring on fat-tree at batch 16." in seen
     assert answer(replace(run, trials=other), "jct").seen[0].endswith(" None of this is VALID in JCT.")
 
 
@@ -251,3 +251,14 @@ def test_repeats_of_the_first_arm_may_differ_in_their_work(sweep: Run) -> None:
         replace(trial, gradient_sums=trial.iterations - (trial.repeat == 1)) for trial in sweep.trials if trial.done
     )
     assert answer(replace(sweep, trials=trials), "jct").seen
+
+
+def test_an_arm_that_no_single_setting_of_the_first_is_like_has_no_speed_up_and_a_word(sweep: Run) -> None:
+    """The first arm and another one sweep hosts, and this one does not."""
+    places = {(trial.label, trial.setting) for trial in sweep.trials}
+    of = {place: (sweep.labels[0], place[1]) for place in places if place[0] != "BML on BCube"}
+    run = replace(sweep, reference=Reference(sweep.labels[0], of))
+    (told,) = [said for said in answer(run, "speed-up").seen if said.startswith("No speed-up of ")]
+    assert "BML on BCube at batch 16, rate 50 Mbit/s" in told
+    assert "(PS on fat-tree has no single setting like its own)" in told
+    assert not any("no single setting" in said for said in answer(sweep, "speed-up").seen)

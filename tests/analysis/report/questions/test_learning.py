@@ -11,7 +11,7 @@ from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import tables
 from testbed.analysis.report.questions import learning
 
-from ..helpers import answer, asked, only
+from ..helpers import answer, asked, judged, only
 
 BOTH = "ps-b16", "bml-b16"
 
@@ -148,3 +148,19 @@ def test_weights_that_rounding_led_away_are_not_called_equal(run: Run) -> None:
     for text, changes in told.items():
         found = tables._trial_weights(replace(trial, accuracy=replace(trial.accuracy, **changes)))  # type: ignore[arg-type]
         assert (found.text, found.state) == (text, "bad" if text.isupper() else "good")
+
+
+def test_a_setting_without_a_valid_arm_has_no_first(run: Run) -> None:
+    """It is named as not ranked, so it may not be counted, too."""
+    some = only(run, "ps-b16", "ring-b16", "ring-b64", "bml-b64")
+    on_star = [replace(t, topology="star(hosts=9)") for t in some.trials]
+    before, after = (
+        answer(
+            replace(run, trials=tuple(judged(t, verdict) if t.batch == 16 else judged(t, "VALID") for t in on_star)),
+            "accuracy",
+        ).seen
+        for verdict in ("VALID", "INVALID")
+    )
+    assert before[0].startswith("Of 2 settings with several arms ")
+    assert after[0].startswith("Of 1 setting with several arms ")
+    assert after[1] == "Not ranked, because not VALID in JCT: PS on fat-tree at batch 16; Ring on fat-tree at batch 16."

@@ -14,7 +14,7 @@ from testbed.analysis.recorded import Run
 from testbed.analysis.report.beside import beside
 from testbed.analysis.report.questions import queues
 
-from ..helpers import answer, asked, sharing
+from ..helpers import answer, asked, judged, sharing
 
 RATE_BPS = 200_000_000
 
@@ -147,3 +147,12 @@ def test_jobs_that_shared_a_network_are_one_trial(watched: Path) -> None:
     assert [row["Trial"] for row in question.told].count("x at batch 16") == 2  # two links
     assert set(question.frame["arm"]) == {"x", "y"}
     assert not any(panel.figure["layout"]["shapes"] for panel in question.panels)  # whose iterations would they be?
+
+
+def test_a_trial_that_is_not_valid_stands_in_for_no_cell_that_is(watched: Path) -> None:
+    """The cell's mark would not be its own: the cell is VALID by its other repeat."""
+    valid = [trial for trial in load(watched).trials if trial.id == "ps-b16"]
+    faster = replace(valid[0].metrics, jct_s=0.5 * (valid[0].metrics.jct_s or 0))
+    spoilt = replace(judged(valid[0], "INVALID"), repeat=1, metrics=faster)
+    (panel,) = answer(replace(load(watched), trials=(*valid, spoilt)), "queues").panels
+    assert "repeat 2" not in panel.caption
