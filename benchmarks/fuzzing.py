@@ -207,9 +207,11 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def report(subjects: Iterable[Subject], asked: argparse.Namespace) -> None:
-    """Fuzz, and print what became of it. Exits with code 1 if there are findings."""
+    """Fuzz, and print what became of it. Exits with code 1 if there are findings, or no reader has such a name."""
     tallies, rows = [], []
+    names = []
     for subject in subjects:
+        names.append(subject.called)
         if asked.only and not any(subject.called.startswith(name) for name in asked.only):
             continue
         begun_s = time.monotonic()
@@ -218,6 +220,8 @@ def report(subjects: Iterable[Subject], asked: argparse.Namespace) -> None:
         rows.append([subject.called, f"{tally.inputs:,}", *counts, f"{time.monotonic() - begun_s:.0f}"])
         tallies.append(tally)
         print("\n".join([*tally.shown, "  ".join(rows[-1])]), file=sys.stderr, flush=True)
+    if not tallies:
+        raise SystemExit(f"no reader's name begins with {' or '.join(asked.only)}; there are: {', '.join(names)}")
     findings = sum(tally.findings for tally in tallies)
     print(columns(["reader", "inputs", *OUTCOMES, "s"], rows))
     print(f"{sum(tally.inputs for tally in tallies):,} inputs, {findings:,} findings")
