@@ -121,10 +121,9 @@ def flow(lab: NetnsLab, topology: Topology, host: int, seconds: float, rates: li
     started = lab.execute(following, ["iperf3", "-s", "-1", "-D", "-B", address], 10)
     assert started.status == 0, started.stderr
     words = ["iperf3", "-c", address, "-t", str(seconds), "-O", str(SETTLE_S), "-J", "--connect-timeout", "5000"]
-    said = json.loads(lab.execute(host, words, seconds + SETTLE_S + 30).stdout)
-    while "refused" in said.get("error", ""):  # -D returns before the server listens
-        time.sleep(0.05)
-        said = json.loads(lab.execute(host, words, seconds + SETTLE_S + 30).stdout)
+    while "refused" in (said := json.loads(lab.execute(host, words, seconds + SETTLE_S + 30).stdout)).get("error", ""):
+        time.sleep(0.05)  # -D returns before the server listens
+    assert "error" not in said, said["error"]
     rates[host] = said["end"]["sum_received"]["bits_per_second"]
 
 

@@ -208,8 +208,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 def report(subjects: Iterable[Subject], asked: argparse.Namespace) -> None:
     """Fuzz, and print what became of it. Exits with code 1 if there are findings, or no reader has such a name."""
-    tallies, rows = [], []
-    names = []
+    tallies, rows, names = [], [], []
     for subject in subjects:
         names.append(subject.called)
         if asked.only and not any(subject.called.startswith(name) for name in asked.only):

@@ -53,7 +53,7 @@ MESSAGE_BYTES = 250
 
 @dataclass(frozen=True)
 class _Ran:
-    """What comes of a trial: lines by process, what links carried, and when jobs began and ended (s), by name; and the
+    """Result of a trial: lines by process, what links carried, and when jobs began and ended (s), by name; and the
     circuits that moved for jobs."""
 
     lines: dict[str, Lines]

@@ -26,7 +26,7 @@ DONE = {
 
 @dataclass(frozen=True)
 class Played:
-    """What the workers of a job did: when it began, their ends (float64[iterations, workers]) and, where there are
+    """Play of a job's workers: when it began, their ends (float64[iterations, workers]) and, where there are
     steps, when gradients were ready and how workers waited (:attr:`.Player.notes`); and the bytes without headers, by
     pair of nodes (those of the work)."""
 

@@ -30,6 +30,7 @@ class Jobs:
         self._waiting, self._begun = list(jobs), dict[str, _Run]()
         self._patched_s: dict[str, float] = {}
         self._players: list[Player] = []
+        self._runs: dict[Player, _Run] = {}
         self.records: list[Record] = []
         self.dark_s: dict[str, float] = {}
 
@@ -41,13 +42,12 @@ class Jobs:
         """
         done = 0
         self._begin()
-        runs = {run.player: run for run in self._begun.values()}
         for now_s, player, node in self._arena.told(self._players):
-            if (count := runs[player].note(node, now_s)) > done:
+            run = self._runs[player]
+            if (count := run.note(node, now_s)) > done:
                 ticks(done := count)
-            if runs[player].is_over:
+            if run.is_over:
                 self._begin()
-                runs = {run.player: run for run in self._begun.values()}
         return [run.played() for run in self._begun.values()]
 
     def _begin(self) -> None:
@@ -60,7 +60,7 @@ class Jobs:
             run = _Run(job, Player(self._arena, work := work_of(job), self._topology), work)
             run.begin(lit_s)
             self._players.append(run.player)
-            self._begun[job.name] = run
+            self._begun[job.name] = self._runs[run.player] = run
         panels = self._topology.panels
         for job in self._waiting if panels and panels.looks_ahead else ():
             if self._begun.keys() >= {*job.own_slot.after}:

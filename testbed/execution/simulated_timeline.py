@@ -1,4 +1,4 @@
-"""What is done to links while a trial is played in simulated time."""
+"""Changes of links while a trial is played in simulated time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ LABS = "take a lab with processes"
 
 
 def changes_rates_only(event: Event) -> bool:
+    """Whether an event changes rates of links, or blocks them, and nothing else."""
     others = (event.impairments, event.signals, event.move, event.kills, event.stops)
     return not any(others) and all(change.queue_bytes is None for change in event.links)
 

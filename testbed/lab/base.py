@@ -68,6 +68,9 @@ SHARED_VARIABLE = "TESTBED_SHARED"
 """Variable of programs with its path; machines share no folder, and their programs have no such variable."""
 PIECE_BYTES = 2**20
 """The most bytes that are read of a file at once."""
+MOST_RELAYED_BYTES = 2**17
+"""The most bytes of a message that is relayed between a process's socket and the controller's: it has 17 for each node
+of the network (:mod:`testbed.workloads.sync.gate`)."""
 LONGEST_DELAY_S = 10.0
 """The longest delay that a link may have: far beyond a round trip to a satellite (0.6 s); a longer one was mistyped."""
 

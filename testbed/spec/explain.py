@@ -17,7 +17,6 @@ from testbed.base.units import truth_text, value_text
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import Spec
 from testbed.spec.ranges import is_range
-from testbed.spec.reference import places
 from testbed.spec.repeats import REPEATS
 from testbed.spec.workload.kinds import KINDS
 from testbed.spec.yaml import word_at
@@ -191,6 +190,8 @@ def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
     others = [kind for kind, fields in _union(path).items() if key in keys_of(fields)]
     if group and group[-1] in _TAGS and others:
         return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
+    from testbed.spec.reference import places  # a mistake alone needs it
+
     if not group and schema.root is Spec and (elsewhere := places().get(str(key))):
         return "unknown key", f"did you mean {' or '.join(map(repr, elsewhere[:MOST_MEANT]))}?"
     return "unknown key", nearest(str(key), schema.keys(tuple(group)))

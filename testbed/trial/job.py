@@ -88,8 +88,9 @@ class Job:
     def own_slot(self) -> Slot:
         """Its slot; that of a job that shares its network with no other is all hosts from the beginning on."""
         network = self.network
-        alone = Slot(network.arm.scheme or self.plan.scheme, tuple(network.topology.hosts), 0.0, 0.0)
-        return self.slot or alone
+        return self.slot or Slot(
+            network.arm.scheme or self.plan.scheme, tuple(network.topology.hosts), start_s=0.0, planned_s=0.0
+        )
 
     @property
     def kind(self) -> AnyKind:

@@ -293,10 +293,10 @@ class MachinesLab:
         check_launches(workers, topology)
         calls: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         sent = []
-        gates = [path for worker in workers if (path := shipping.gate(worker)) is not None]
-        if gates and self._relay is None:
-            self._relay = Relay(fleet, gates[0])
-            fleet.ask(MachineRequests.listen(shipping.Shipment(self._site(0), self._work).name(str(gates[0]))))
+        gate = next(filter(None, map(shipping.gate, workers)), None) if self._relay is None else None
+        if gate is not None:
+            self._relay = Relay(fleet, gate)
+            fleet.ask(MachineRequests.listen(shipping.Shipment(self._site(0), self._work).name(str(gate))))
         for worker in workers:
             machine = self._machine(worker.node)
             call, files, followed = shipping.launching(worker, self._site(machine), self._work)

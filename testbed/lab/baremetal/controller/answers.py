@@ -17,7 +17,7 @@ from testbed.base.errors import HostError
 from testbed.base.printable import printable
 from testbed.base.process_names import LONGEST, PATTERN
 from testbed.files.foreign import LONGEST_PATH, MOST_LISTED
-from testbed.lab.base import PIECE_BYTES
+from testbed.lab.base import MOST_RELAYED_BYTES, PIECE_BYTES
 
 FIX = "see what prints on standard output there (the user's start-up files), and who else is root there"
 LONGEST_TEXT = 2000
@@ -27,8 +27,8 @@ LONGEST_ADDRESS = 15
 """Characters of the longest IPv4 address as text."""
 MOST_STREAMS = 10_000
 """The most ends of a trial's connections on one host; each host has a few with each other."""
-MOST_SOCKETS, MOST_MESSAGE_BYTES = 10_000, 1 << 17
-"""The most sockets of processes on a host that one here has for its own, and the most bytes of a message of theirs."""
+MOST_SOCKETS = 10_000
+"""The most sockets of processes on a host that one here has for its own."""
 FAR = 1e12
 """Bound beyond every time, rate and count of CPU seconds that there can be."""
 
@@ -108,7 +108,7 @@ class Relayed(_Message):
     """Message of a process there, from a socket by which it is connected to one here; an empty one: it is closed."""
 
     socket: Annotated[int, Field(ge=0, lt=MOST_SOCKETS)]
-    message: Annotated[Base64Bytes, Field(max_length=MOST_MESSAGE_BYTES)]
+    message: Annotated[Base64Bytes, Field(max_length=MOST_RELAYED_BYTES)]
 
 
 Event = Grown | Exited | Ended | Readings | Looks | Relayed

@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from testbed.base.errors import LabError
-from testbed.lab.baremetal.controller.answers import MOST_MESSAGE_BYTES, Relayed
+from testbed.lab.baremetal.controller.answers import Relayed
 from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.base import MOST_RELAYED_BYTES
 from testbed.lab.machines.on_machine.requests import MachineRequests
 from testbed.workloads.sync.gate import beside
 
@@ -88,7 +89,7 @@ class Relay:
             machine, number = end = self._ends[descriptor]
             sock = self._sockets[end]
             try:
-                message = sock.recv(MOST_MESSAGE_BYTES, socket.MSG_DONTWAIT)
+                message = sock.recv(MOST_RELAYED_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:

@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from testbed.lab.baremetal.on_hosts.processes import tell
+from testbed.lab.base import MOST_RELAYED_BYTES
 from testbed.workloads.sync.gate import beside
 
-MOST_BYTES = 1 << 17
-"""The most bytes of a message: it has 17 for each node of the network (:mod:`testbed.workloads.sync.gate`)."""
 MOST_AT_ONCE = 1000
 """The most messages of a process that are told before the agent does something else. They are more than its socket
 holds, so all are told of a process that has ended; one that means harm sends more and more."""
@@ -94,7 +93,7 @@ class Relay:
             if sock is None:
                 return
             try:
-                message = sock.recv(MOST_BYTES)
+                message = sock.recv(MOST_RELAYED_BYTES)
             except BlockingIOError:
                 return
             except OSError:

@@ -16,6 +16,7 @@ import pytest
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.base import MOST_RELAYED_BYTES
 from testbed.lab.machines.controller import relay as ours
 from testbed.lab.machines.on_machine import processes, relay
 from testbed.lab.machines.on_machine.processes import ShareProcesses
@@ -201,7 +202,7 @@ def test_a_process_that_connects_again_and_again_gets_no_more_of_the_agents_file
         {"socket": -1, "message": ""},
         {"socket": answers.MOST_SOCKETS, "message": ""},
         {"socket": 1, "message": "abc"},
-        {"socket": 1, "message": base64.b64encode(bytes(answers.MOST_MESSAGE_BYTES + 1)).decode()},
+        {"socket": 1, "message": base64.b64encode(bytes(MOST_RELAYED_BYTES + 1)).decode()},
     ],
 )
 def test_what_no_agent_relays_is_refused(said: dict[str, Any]) -> None:
