@@ -14,13 +14,13 @@ _MEANINGS = {field.key: field.meaning for field in Metrics.own_fields}
 
 @dataclass(frozen=True)
 class Event(Part):
-    """Something that was done to a trial; None where that did not come."""
+    """Something that was done or happened to a trial; None where that did not come."""
 
-    kind: Text = required("kind of perturbation")
-    what: Text = required("what was done, in words")
+    kind: Text = required("kind of perturbation, or `interruption`: the network failed, which nobody planned")
+    what: Text = required("what was done or happened, in words")
     planned_s: float | None = optional("when it was to happen, from the trial's start")
     begun_s: float | None = optional("when it began")
-    done_s: float | None = optional("when it was in effect")
+    done_s: float | None = optional("when it was in effect; of an interruption, when it ended")
     error: Text | None = optional("why it failed")
     takes_s: float = optional("how long it was meant to take", default=0.0)
     free_s: float | None = optional("from when on it could begin, if that was later")
@@ -28,6 +28,16 @@ class Event(Part):
         "by directed link, the rate that it was given", key="links.rate_bps", default={}
     )
     blocked: Mapping[int, bool] = optional("by directed link, whether it was blocked", key="links.blocked", default={})
+
+    @property
+    def is_unplanned(self) -> bool:
+        """Whether it happened by itself."""
+        return self.planned_s is None and self.begun_s is not None
+
+    @property
+    def moment_s(self) -> float | None:
+        """Moment from which on it had an effect (s, from the trial's start); None if that did not come."""
+        return self.begun_s if self.is_unplanned else self.done_s
 
 
 class Death(Part):

@@ -61,6 +61,8 @@ def _loss(loss: Loss) -> tuple[str, str]:
 def _event(event: Event) -> tuple[str, str]:
     if event.error is not None:
         return _moment(event.planned_s), f"{event.kind}: {event.what} (failed: {event.error})"
+    if event.is_unplanned and event.begun_s is not None and event.done_s is not None:
+        return _moment(event.begun_s), f"{event.kind}: {event.what} (for {event.done_s - event.begun_s:.1f} s)"
     if event.planned_s is None or event.done_s is None:
         return "never", f"{event.kind}: {event.what} (the trial ended first)"
     late_s = event.done_s - event.planned_s

@@ -39,7 +39,7 @@ END_TIMEOUT_S = 30.0
 @dataclass
 class Record:
     """Record of an event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it
-    failed.
+    failed. An event that nobody planned has begun, and has no ``planned_s``.
 
     Attributes:
         takes_s: how long it is meant to take, from ``begun_s`` to ``done_s``: as long as a move's circuits are dark.

@@ -39,7 +39,7 @@ class Observed:
         before: lines of bursts that other processes sent before, where the trial's own did not.
         differs: how the kernel's settings differed from what was asked for afterwards.
         readings: what was read of these settings while the trial ran.
-        events: what was done to the trial on purpose.
+        events: what was done to the trial on purpose, and when its network failed.
         background: the bytes that each background flow sent.
         courses: by job, who died in it, and by which plans it was done.
         changes: by job, the changes of its plan that controllers told of.

@@ -29,6 +29,7 @@ from testbed.execution.starting import Starting
 from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
+from testbed.lab.measurements import Interruption
 from testbed.recovery.deaths import switched
 from testbed.trial import job_files
 from testbed.trial.files import Files
@@ -117,13 +118,13 @@ def _watched(
             run(checks.readings)
         except TrialError as error:
             feed.look()  # the record tells when things happened after the trial began
-            conductor.records += _moves(patching, reconfiguring)
+            conductor.records += _others(lab, patching, reconfiguring)
             goes_on = trial.does_without(conductor.kills)
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=goes_on, instead=instead)
             raise told from error
     queues = lab.queues() if watched else None
     background = conductor.finish()
-    moves = _moves(patching, reconfiguring)
+    others = _others(lab, patching, reconfiguring)
     return Observed(
         trial=trial,
         counters=counters_between(before, lab.counters()),
@@ -132,7 +133,7 @@ def _watched(
         cpu=monitor.log,
         processes=monitor.processes,
         readings=checks.readings,
-        events=sorted([*conductor.records, *moves], key=lambda one: one.begun_s or math.inf),
+        events=sorted([*conductor.records, *others], key=lambda one: one.begun_s or math.inf),
         background=background,
         circuits=reconfiguring[0].history if reconfiguring else patching.history,
         queues=queues,
@@ -163,9 +164,14 @@ def _tenants(trial: Trial, lab: Lab, files: Files) -> Iterator[None]:
     conductor.finish()
 
 
-def _moves(patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:
-    """List the moves of circuits that the schedule does not have."""
-    return [*patching.records, *(record for one in reconfiguring for record in one.records)]
+def _others(lab: Lab, patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:
+    """List the events that the schedule does not have: moves of circuits, and times in which the network failed."""
+    moves = [*patching.records, *(record for one in reconfiguring for record in one.records)]
+    failures = (
+        Record(Interruption.KIND, failure.what, begun_s=failure.begun_s, done_s=failure.done_s)
+        for failure in lab.interruptions()
+    )
+    return [*moves, *failures]
 
 
 @contextmanager

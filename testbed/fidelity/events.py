@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
+from testbed.lab.measurements import Interruption
 
 ABOUT = About(
     "events",
@@ -18,8 +19,8 @@ LATE_S = 0.02
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    if seen.events:
-        yield judge(seen.events)
+    if on_purpose := [event for event in seen.events if event["kind"] != Interruption.KIND]:
+        yield judge(on_purpose)
 
 
 def judge(done: Sequence[Mapping[str, Any]]) -> Check:

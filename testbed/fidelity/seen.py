@@ -39,7 +39,7 @@ class Seen:
         aggregators: the names of those that only add for others.
         differs: what the kernel had that was not asked for, after the trial or while its processes ran.
         in_mid_run: how many directed links each reading within ``window`` covered.
-        events: what was done to the trial on purpose, as its JSON holds it.
+        events: what was done to the trial on purpose, and when its network failed, as its JSON holds it.
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
         spoilt_bytes: the most that its processes may have sent besides what counts, on any link.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from testbed.base.check import About, Check
 from testbed.base.units import rate_text
 from testbed.fidelity.seen import Seen
+from testbed.lab.measurements import Interruption
 
 ABOUT = About(
     "underlay",
@@ -21,22 +24,23 @@ ABOUT = About(
 MOST = 0.85
 """Most of a NIC's rate that may be in use. Above it, links that seem fast enough one by one are slower together: two of
 200 Mbit/s over 300 Mbit/s carried 183 Mbit/s alone, and 127 each at once, without a drop at their own queues."""
+_what = itemgetter("what")
 
 
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.machines:
-        yield judge(seen.machines)
+        yield judge(seen.machines, [event for event in seen.events if event["kind"] == Interruption.KIND])
 
 
-def judge(machines: Sequence[Mapping[str, Any]]) -> Check:
+def judge(machines: Sequence[Mapping[str, Any]], interruptions: Sequence[Mapping[str, Any]] = ()) -> Check:
     """Judge the NICs of machines.
 
     Args:
         machines: of each its ``machine``, its ``nic``, the ``rate_bps`` that was measured, what it can be used for at
             most by the links that cross (``most_bps``), the highest mean between two readings in the trial
-            (``peak_bps``), packets ``dropped``, and how long at most nothing came from another machine (``cut_s``),
-            from when on (``cut_at_s``) and from which (``cut_from``). Where no more can be used than is allowed, the
-            peak does not count: it is of others.
+            (``peak_bps``), and packets ``dropped``. Where no more can be used than is allowed, the peak does not count:
+            it is of others.
+        interruptions: events of the record in which nothing came from another machine.
     """
     shares = [one["most_bps"] / one["rate_bps"] for one in machines]
     used = [
@@ -50,9 +54,9 @@ def judge(machines: Sequence[Mapping[str, Any]]) -> Check:
     dropped = {found["machine"]: found["dropped"] for found in machines if found["dropped"]}
     if dropped:
         detail += "; " + ", ".join(f"{count} packets dropped at {machine}" for machine, count in dropped.items())
-    cuts = [one for one in machines if one["cut_s"]]
-    for one in cuts:
-        at = f"from {one['cut_at_s']:.1f} s after the start on"
-        detail += f"; nothing came to {one['machine']} from {one['cut_from']} for up to {one['cut_s']:.1f} s, {at}"
-    fits = share <= MOST and not dropped and not cuts
+    for what, events in groupby(sorted(interruptions, key=_what), key=_what):
+        longest_s, begun_s = max((event["done_s"] - event["begun_s"], event["begun_s"]) for event in events)
+        when = f"{abs(begun_s):.1f} s {'before' if begun_s < 0 else 'after'} the start"
+        detail += f"; {what} for up to {longest_s:.1f} s, from {when} on"
+    fits = share <= MOST and not dropped and not interruptions
     return Check(ABOUT.name, share, MOST, "of a NIC", fits, detail, machine=True)

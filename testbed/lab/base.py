@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import LabError, SpecError
 from testbed.files.foreign import Listing, UnfitError, read_piece, reason
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from testbed.topologies.model import Topology
 
@@ -439,6 +439,9 @@ class Lab(Protocol):
         Raises:
             LabError: queues are not watched, or the lab has ended.
         """
+
+    def interruptions(self) -> list[Interruption]:
+        """List the times since the trial began in which this place saw that its network did not carry, unasked."""
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node and wait for it."""

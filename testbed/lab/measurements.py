@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -127,3 +127,16 @@ class Calibration:
     pings: int
     round_trips_s: tuple[tuple[float, ...], ...]
     rates_bps: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """A time in which a lab's network did not carry, though nobody had asked for that; moments (s) on
+    ``time.monotonic``."""
+
+    what: str
+    begun_s: float
+    done_s: float
+
+    KIND: ClassVar = "interruption"
+    """Kind of the event in a trial's record."""

@@ -22,7 +22,7 @@ from testbed.base.errors import LabError
 from testbed.files import foreign
 from testbed.files.foreign import Listing
 from testbed.lab.base import PIECE_BYTES, Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
 from testbed.lab.netns.on_nodes.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
@@ -231,6 +231,9 @@ class FakeLab:
 
     def queues(self) -> Queues:
         raise LabError("queues are not watched")
+
+    def interruptions(self) -> list[Interruption]:
+        return []
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         self._note("execute", (node, list(command)))

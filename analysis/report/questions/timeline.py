@@ -37,7 +37,8 @@ EVENT = "#b5179e"
 EVENTS_DEFINED = (
     "Each point is an iteration, at the moment its last worker ended it. Its time runs from the end of the iteration "
     "before; its GST is the part of this time that was synchronisation. Perturbations of the spec are marked at the "
-    "moment they took effect. Moments at which workers went on without nodes that had died are marked, too."
+    "moment they took effect. Moments at which workers went on without nodes that had died, and at which the network "
+    "failed, are marked, too."
 )
 GANTT_DEFINED = (
     "The chart shows the trial with the median JCT of each arm, of those that are VALID in exposed waiting, if there "
@@ -90,7 +91,7 @@ _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
 def _happened(trial: Trial) -> list[tuple[float, str]]:
     """List when (s from its start) and what happened in a trial: events that came about, rounds after deaths, and
     losses."""
-    events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
+    events = [(event.moment_s, f"{event.kind}: {event.what}") for event in trial.events if event.moment_s is not None]
     rounds = [
         (
             abs(recovery.called_s),

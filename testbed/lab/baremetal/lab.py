@@ -26,7 +26,7 @@ from testbed.lab.baremetal.preparing.inventory import Inventory
 from testbed.lab.baremetal.preparing.playbook import Tell
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.limits import HTB
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
 from testbed.topologies import addressing
@@ -345,6 +345,9 @@ class BaremetalLab:
 
     def queues(self) -> Queues:
         raise LabError("queues are not watched on machines", fix="take a lab of this machine, such as netns")
+
+    def interruptions(self) -> list[Interruption]:
+        return []
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         connection = self._up().connections[node]

@@ -34,7 +34,18 @@ from testbed.lab.machines.cut import Cut, cut
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
 from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, impairing, share
-from testbed.lab.measurements import Burst, Calibration, Counters, Passed, Queues, Reading, Stream, Traffic, Way
+from testbed.lab.measurements import (
+    Burst,
+    Calibration,
+    Counters,
+    Interruption,
+    Passed,
+    Queues,
+    Reading,
+    Stream,
+    Traffic,
+    Way,
+)
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.network.impairing import NETEM
@@ -460,6 +471,9 @@ class MachinesLab:
 
     def queues(self) -> Queues:
         return queues.read(self._up(), [frozenset(plan.own_links) for plan in self._shares])
+
+    def interruptions(self) -> list[Interruption]:
+        return self._nics.interruptions(self.names)
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         words = [shipping.Shipment(self._site(self._machine(node)), self._work).mapped(word) for word in command]

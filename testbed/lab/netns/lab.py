@@ -17,7 +17,7 @@ from testbed.base.errors import LabError, SpecError
 from testbed.base.python import module_command
 from testbed.files.foreign import Listing
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
 from testbed.lab.netns.network.blueprint import (
     Blueprint,
     Builder,
@@ -333,6 +333,9 @@ class NetnsLab:
 
     def queues(self) -> Queues:
         return self._sandbox.ask(Sandbox.queues())
+
+    def interruptions(self) -> list[Interruption]:
+        return []
 
     @property
     def launcher_pid(self) -> int:

@@ -62,6 +62,7 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         {"kind": "circuits", "what": "flip of all", **moments, "done_s": 2.0124, "takes_s": 1.0, "free_s": None},
         {"kind": "circuits", "what": "to rings=[3]", **moments, "begun_s": 2.02, "done_s": 3.03, "takes_s": 1.0}
         | {"free_s": 2.0124},
+        {"kind": "interruption", "what": "nothing came to node2", "planned_s": None, "begun_s": 1.5, "done_s": 3.62},
     ]
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(events=events))
     ((title, pairs),) = settings.events(load(run_dir))
@@ -72,6 +73,7 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         ("never", "kill: h2 killed (the trial ended first)"),
         ("1.00 s", "circuits: flip of all (took 1.011 s of 1 s)"),
         ("1.00 s", "circuits: to rings=[3] (could begin 1.01 s later, took 1.010 s of 1 s)"),
+        ("1.50 s", "interruption: nothing came to node2 (for 2.1 s)"),
     )
 
 

@@ -33,6 +33,8 @@ from testbed.fidelity import (
     wire,
 )
 from testbed.fidelity.judgement import Error
+from testbed.fidelity.seen import Seen
+from testbed.lab.measurements import Interruption
 from testbed.machine.monitor import CpuLog
 from testbed.machine.processes import ProcessLog
 from testbed.topologies import addressing
@@ -442,12 +444,9 @@ def test_drops_name_the_worst_link() -> None:
 CARRIES = "node1's eth1, which carries 300 Mbit/s"
 
 
-def nic(
-    most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1", cut_s: float = 0.0
-) -> dict[str, Any]:
+def nic(most_bps: float, peak_bps: float, dropped: int = 0, machine: str = "node1") -> dict[str, Any]:
     one = {"machine": machine, "nic": "eth1", "rate_bps": 300e6}
-    cut = {"cut_s": cut_s, "cut_at_s": 3.0, "cut_from": "node2"}
-    return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped, **cut}
+    return {**one, "most_bps": most_bps, "peak_bps": peak_bps, "dropped": dropped}
 
 
 @pytest.mark.parametrize(
@@ -466,16 +465,30 @@ def nic(
             False,
             f"50% of {CARRIES}, if all links to other machines are full; 3 packets dropped at node1",
         ),
-        (
-            [nic(400e6, 60e6, cut_s=2.04)],
-            False,
-            f"20% of {CARRIES}; nothing came to node1 from node2 for up to 2.0 s, from 3.0 s after the start on",
-        ),
     ],
 )
 def test_what_is_between_machines_has_room(nics: list[dict[str, Any]], ok: bool, detail: str) -> None:
     check = underlay.judge(nics)
     assert (check.ok, check.detail, check.machine) == (ok, detail, True)
+
+
+def test_an_interruption_is_an_event_and_no_perturbation() -> None:
+    times = [(-0.5, 1.0), (3.0, 5.04), (1.0, 4.0)]
+    whats = ["nothing came to node2 from node1"] * 2 + ["nothing came to node1 from node2"]
+    cuts = [
+        {"kind": Interruption.KIND, "what": what, "planned_s": None, "begun_s": begun_s, "done_s": done_s}
+        for what, (begun_s, done_s) in zip(whats, times, strict=True)
+    ]
+    check = underlay.judge([nic(400e6, 60e6)], cuts)
+    assert not check.ok
+    assert check.detail == (
+        f"20% of {CARRIES}; nothing came to node1 from node2 for up to 3.0 s, from 1.0 s after the start on; nothing "
+        "came to node2 from node1 for up to 2.0 s, from 3.0 s after the start on"
+    )
+    assert "from 0.5 s before the start on" in underlay.judge([nic(400e6, 60e6)], cuts[:1]).detail
+    seen = cast(Seen, SimpleNamespace(events=cuts, machines=[nic(400e6, 60e6)]))
+    assert list(events.checks(seen)) == []
+    assert [found.ok for found in underlay.checks(seen)] == [False]
 
 
 @pytest.mark.parametrize(("refused", "by_machine"), [(7, True), (6, False)])

@@ -6,14 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise, permutations
 from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.controller.fleet import Fleet
 from testbed.lab.baremetal.networks.measuring import PROBE_S, UNKNOWN_BPS, rates
 from testbed.lab.machines.on_machine.requests import MachineRequests
-from testbed.lab.measurements import Burst, Way
+from testbed.lab.measurements import Burst, Interruption, Way
 
 TRAVEL_S = 0.5
 """Seconds after which a packet between machines is lost if it has not come."""
@@ -28,16 +28,6 @@ class _Row:
     number: int
     at_s: float
     told: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Time (s) in which nothing came from another machine, which may be longer than it was, and when it began, counted
-    from the first reading."""
-
-    lasts_s: float
-    begins_s: float
-    sender: int
 
 
 class Nics:
@@ -103,7 +93,6 @@ class Nics:
         found = []
         for number, name in enumerate(machines):
             rows = [(row.at_s, row.told[number]["counts"]) for row in self._rows]
-            cut = max(self._cuts(number), key=lambda one: one.lasts_s, default=None)
             peaks = [
                 8 * max(after[way] - before[way] for way in (0, 1)) / (until_s - since_s)
                 for (since_s, before), (until_s, after) in pairwise(rows)
@@ -117,29 +106,31 @@ class Nics:
                     "most_bps": max(most_bps[number] for most_bps in self._allowed_bps),
                     "peak_bps": max(peaks, default=0.0),
                     "dropped": dropped,
-                    "cut_s": 0.0 if cut is None else cut.lasts_s,
-                    "cut_at_s": None if cut is None else cut.begins_s,
-                    "cut_from": None if cut is None else machines[cut.sender],
                 }
             )
         return found
 
-    def _cuts(self, machine: int) -> Iterator[Cut]:
-        """Yield the times in which nothing came to a machine from another one, in the trial."""
+    def interruptions(self, machines: Sequence[str]) -> list[Interruption]:
+        """List the times in which nothing came to a machine from another one, in the trial; they may be longer than the
+        network was cut."""
+        pairs = permutations(range(len(machines)), 2)
+        return [
+            Interruption(f"nothing came to {machines[receiver]} from {machines[sender]}", begun_s, done_s)
+            for receiver, sender in pairs
+            for begun_s, done_s in self._cuts(receiver, self._ends[sender][0])
+        ]
+
+    def _cuts(self, receiver: int, address: str) -> Iterator[tuple[float, float]]:
+        """Yield from when to when (s) nothing came to a machine from an address."""
         rows = self._rows
-        if not rows:
-            return
+        came = {number for row in rows for number in row.told[receiver]["heard"].get(address, ())}
         known = [row for row in rows if row.at_s + TRAVEL_S <= rows[-1].at_s]
-        for sender, (address, _) in enumerate(self._ends):
-            came = {number for row in rows for number in row.told[machine]["heard"].get(address, ())}
-            since_s = rows[0].at_s
-            for row in known if sender != machine else []:
-                if row.number in came:
-                    since_s = row.at_s
-                    continue
-                next_s = rows[row.number - rows[0].number + 1].at_s
-                if next_s - since_s >= CUT_S:
-                    yield Cut(next_s - since_s, since_s - rows[0].at_s, sender)
+        for is_here, cut in groupby(known, key=lambda row: row.number in came):
+            if not is_here:
+                lost = [row.number - rows[0].number for row in cut]
+                begun_s, done_s = rows[max(lost[0] - 1, 0)].at_s, rows[lost[-1] + 1].at_s
+                if done_s - begun_s >= CUT_S:
+                    yield begun_s, done_s
 
 
 def _own(number: int) -> int:

@@ -102,6 +102,9 @@ def test_a_cut_makes_a_trial_invalid_and_a_lost_machine_fails_one(inside: Rehear
     check = next(one for one in cut["fidelity"]["checks"] if one["name"] == "underlay")
     assert not check["ok"]
     assert "nothing came to node2 from node" in check["detail"]
+    happened = [event for event in cut["events"] if event["kind"] == "interruption"]
+    assert any(event["what"].startswith("nothing came to node2 from node") for event in happened)
+    assert all(1.0 <= event["done_s"] - event["begun_s"] <= CUT_S + 5.0 for event in happened)
     assert cut["fidelity"]["numbers"]["jct"]["verdict"] == "INVALID"  # GST may be certified: its median has no cut
     assert lost["status"] == "failed"
     assert "node2: the connection to its agent is lost" in lost["error"]

@@ -9,6 +9,7 @@ from testbed.base.errors import HostError
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.on_machine.beats import Beats
+from testbed.lab.measurements import Interruption
 
 
 class Counting:
@@ -48,7 +49,6 @@ ROWS = [
     [(1000, 10, 7), (10, 1000, 0)],  # after it
     [(1000, 200, 9), (200, 1000, 0)],  # and after the next one
 ]
-NO_CUT = {"cut_s": 0.0, "cut_at_s": None, "cut_from": None}
 
 
 def test_the_busiest_interval_of_the_trial_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,6 @@ def test_the_busiest_interval_of_the_trial_counts(monkeypatch: pytest.MonkeyPatc
         "most_bps": 500.0,
         "peak_bps": 7200.0,
         "dropped": 0,
-        **NO_CUT,
     }
     assert (second["peak_bps"], second["dropped"]) == (7200.0, 0)
 
@@ -83,26 +82,29 @@ def test_links_count_with_the_rates_with_which_they_could_use_the_most(monkeypat
     assert [one["most_bps"] for one in nics.used(["node1", "node2"])] == [700.0, 300.0], "the next trial has the last"
 
 
-CUTS: dict[str, tuple[list[tuple[list[int], list[int]]], tuple[float, float]]] = {
-    "all came, early or late": ([([], []), ([1, 2], [1]), ([], [2]), ([3, 4], [3]), ([], [4])], (0.0, 0.0)),
+CUTS: dict[str, tuple[list[tuple[list[int], list[int]]], list[tuple[float, float]]]] = {
+    "all came, early or late": ([([], []), ([1, 2], [1]), ([], [2]), ([3, 4], [3]), ([], [4])], []),
     "two in a row did not come to the first": (
         [([], []), ([1], [1]), ([], [2]), ([4], [3]), ([], [4])],
-        (3.0, 0.0),
+        [(0.0, 3.0)],
     ),
-    "too short a time": ([([], []), ([1], [1]), ([2], [2]), ([3], []), ([], [4])], (0.0, 0.0)),
-    "the last may be on its way": ([([], []), ([1], [1]), ([2], [2]), ([3], [3]), ([4], [4])], (0.0, 0.0)),
+    "a second time comes after what came": (
+        [([], []), ([2], [1]), ([], [2]), ([], [3]), ([], [4])],
+        [(0.0, 1.0), (1.0, 3.5)],
+    ),
+    "too short a time": ([([], []), ([1], [1]), ([2], [2]), ([3], []), ([], [4])], []),
+    "the last may be on its way": ([([], []), ([1], [1]), ([2], [2]), ([3], [3]), ([4], [4])], []),
 }
 
 
 @pytest.mark.parametrize("name", CUTS)
 def test_a_time_in_which_nothing_came_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    heard, (first_s, second_s) = CUTS[name]
-    moments = (10.0, 11.0, 12.0, 13.0, 13.5) if first_s else (10.0, 10.9, 11.4, 11.8, 12.2)
+    heard, cuts = CUTS[name]
+    moments = (10.0, 11.0, 12.0, 13.0, 13.5) if cuts else (10.0, 10.9, 11.4, 11.8, 12.2)
     fleet = Counting([ROWS[0]] * 5, heard)
-    found = read(monkeypatch, fleet, moments).used(["node1", "node2"])
-    assert [one["cut_s"] for one in found] == [first_s, second_s]
-    if first_s:
-        assert (found[0]["cut_at_s"], found[0]["cut_from"]) == (0.0, "node2")
+    nothing = "nothing came to node1 from node2"
+    found = read(monkeypatch, fleet, moments).interruptions(["node1", "node2"])
+    assert found == [Interruption(nothing, 10.0 + since_s, 10.0 + until_s) for since_s, until_s in cuts]
 
 
 def test_beats_tell_which_numbers_came() -> None:
