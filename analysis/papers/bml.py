@@ -12,7 +12,6 @@ from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row
 from testbed.analysis.papers.evidence import Measured, Values, gst_s, measure, reduction
 from testbed.analysis.papers.judging import falling, near, true, within
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.verdicts import SIMULATED
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.prices import bill, total
 from testbed.workloads.catalogue import tensor_sizes
@@ -29,7 +28,6 @@ FIGURE_5_1024 = Experiment(
     quick=("workload.iterations=3",),
     full=("workload.iterations=9",),
     number=evidence.GST,
-    verdict=SIMULATED,
 )
 EXACT = 1e-9
 CLOSE = 0.05
@@ -54,7 +52,7 @@ def measured_t_f(runs: Runs, experiment: Experiment, label: str) -> Measured:
     def in_t_f(trial: Trial) -> Values:
         return gst_s(trial) / unit_s
 
-    return measure(run, [label], in_t_f, number=evidence.GST, verdict=experiment.verdict)
+    return measure(run, [label], in_t_f, number=evidence.GST)
 
 
 def gst(runs: Runs) -> Finding:

@@ -17,7 +17,6 @@ import numpy as np
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.evidence import ITERATION_TIMES, Measured
 from testbed.analysis.recorded import Run
-from testbed.analysis.verdicts import VALID
 
 Stated: TypeAlias = float | tuple[float, float] | None
 """A paper's value, or the range that it names; None where it has no number."""
@@ -99,14 +98,12 @@ class Experiment:
         quick: changes for two cores and a few minutes; None where that cannot be had.
         full: changes for as long as it takes.
         number: the name of the number that claims take from it: trials that are INVALID in it decide nothing.
-        verdict: the verdict of trials that count: ``SIMULATED`` where the spec asks for a simulator.
     """
 
     spec: str
     quick: tuple[str, ...] | None
     full: tuple[str, ...]
     number: str = ITERATION_TIMES
-    verdict: str = VALID
 
     def settings(self, full: bool) -> tuple[str, ...] | None:
         """The changes of a mode; None where it has no such experiment."""

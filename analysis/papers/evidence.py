@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from testbed.analysis import metrics
 from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.verdicts import CALLED, INVALID, VALID
+from testbed.analysis.verdicts import CALLED, INVALID, SIMULATED, VALID
 
 GST, JCT, ITERATION_TIMES = "gst", "jct", "iterations"
 """Names of the numbers that claims are about (:data:`testbed.analysis.verdicts.NUMBERS`)."""
@@ -33,7 +33,7 @@ class Measured:
 
     Attributes:
         samples: one a trial, or one an iteration, as ``of`` says.
-        valid, trials: how many trials are VALID in it, or have :attr:`verdict`, and how many there should be.
+        valid, trials: how many trials have :attr:`verdict` in it, and how many there should be.
         doubts: why the others do not count, a sentence each.
     """
 
@@ -47,7 +47,7 @@ class Measured:
     signed: bool = False
     """Whether samples are differences, which may as well be below 0."""
     verdict: str = VALID
-    """The verdict of trials that count."""
+    """The verdict of trials that count: SIMULATED of a run in simulated time."""
 
     @property
     def fidelity(self) -> str:
@@ -70,23 +70,22 @@ def measure(
     *,
     number: str = ITERATION_TIMES,
     signed: bool = False,
-    verdict: str = VALID,
 ) -> Measured:
-    """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID in ``number``.
+    """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID in ``number``;
+    of a run in simulated time, from those that are SIMULATED.
 
     Args:
         arms: labels; ``values`` is given a trial of each, in this order, and returns one number an iteration.
         batch: of each; None takes the first that the run has, or that of an arm whose jobs have others.
         number: the name of the number whose verdict decides.
         signed: the numbers are differences, which may as well be below 0.
-        verdict: which trials count in place of VALID ones; a claim that asks for a simulator takes ``SIMULATED``.
     """
-    found = _counted(run, arms, batch, number, verdict)
+    found = _counted(run, arms, batch, number)
     each = [values(*trials) for trials in found.trials]
     enough = len(each) >= FEWEST_TRIALS
     samples = [float(np.median(one)) for one in each] if enough else [float(x) for one in each for x in one]
     of = "trials" if enough else "iterations"
-    return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed, verdict=verdict)
+    return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed, verdict=found.verdict)
 
 
 def measure_means(
@@ -100,13 +99,13 @@ def measure_means(
     """
     found = _counted(run, arms, None, number)
     each = [[values(trial) for trial in trials] for trials in found.trials]
-    told = (found.valid, found.asked, found.doubts)
+    made = partial(Measured, valid=found.valid, trials=found.asked, doubts=found.doubts, verdict=found.verdict)
     if len(each) >= FEWEST_TRIALS:
-        return Measured(tuple(_mean(one, of_two=len(arms) > 1).value for one in each), "trials", *told)
+        return made(tuple(_mean(one, of_two=len(arms) > 1).value for one in each), "trials")
     pooled = [np.concatenate(one) for one in zip(*each, strict=True)]
     if not pooled or min(map(len, pooled)) < 2:
-        return Measured((), "iterations", *told)
-    return Measured(tuple(pooled[-1].tolist()), "iterations", *told, _mean(pooled, of_two=len(arms) > 1))
+        return made((), "iterations")
+    return made(tuple(pooled[-1].tolist()), "iterations", fitted=_mean(pooled, of_two=len(arms) > 1))
 
 
 def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
@@ -155,19 +154,24 @@ def where(run: Run | None, **swept: object) -> Run | None:
 @dataclass(frozen=True)
 class _Counted:
     """Trials that count: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how
-    many are VALID, and why the others are not."""
+    many have the verdict that counts, and why the others have not."""
 
     trials: tuple[tuple[Trial, ...], ...]
     valid: int
     asked: int
     doubts: tuple[str, ...]
+    verdict: str = VALID
 
 
-def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str, verdict: str = VALID) -> _Counted:
+def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str) -> _Counted:
     if run is None:
         return _Counted((), 0, 0, ("it was not run",))
+    is_simulated = any(judged.verdict == SIMULATED for trial in run.trials for judged in trial.numbers.values())
+    verdict = SIMULATED if is_simulated else VALID
     asked = run.resolved.get("repeats") or 1
-    repeats = range(asked if isinstance(asked, int) else 1 + max((trial.repeat for trial in run.trials), default=0))
+    if is_simulated or not isinstance(asked, int):  # what is simulated runs once, whatever was asked
+        asked = 1 + max((trial.repeat for trial in run.trials), default=0)
+    repeats = range(asked)
     found, doubts, valid = [], [], 0
     for repeat in repeats:
         trials = [_trial(run, label, _batch(run, label) if batch is None else batch, repeat) for label in arms]
@@ -180,7 +184,7 @@ def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: st
         valid += sum(trial is not None and _counts(trial, number, verdict) for trial in trials)
         if not why:
             found.append(tuple(trial for trial in trials if trial is not None))
-    return _Counted(tuple(found), valid, len(repeats) * len(arms), tuple(doubts))
+    return _Counted(tuple(found), valid, len(repeats) * len(arms), tuple(doubts), verdict)
 
 
 def _batch(run: Run, label: str) -> int | None:

@@ -13,9 +13,9 @@ from typing import Any
 from testbed.analysis.papers import PAPERS
 from testbed.analysis.papers.claim import Claim, Paper, Verdict
 from testbed.analysis.papers.page import render
-from testbed.analysis.verdicts import VALID
 from testbed.api import capacity
-from testbed.base.errors import UsageError
+from testbed.api.labs import with_backend
+from testbed.base.errors import SpecError, UsageError
 from testbed.comparison import reproduction
 from testbed.comparison.reproduction import (
     HEADER,
@@ -29,11 +29,13 @@ from testbed.comparison.reproduction import (
     folder,
     runs,
     scales,
+    source,
     summary,
     texts,
 )
 from testbed.experiment.run import Announce
 from testbed.files.writing import named_errors, write_bytes
+from testbed.lab.choice import place_of
 from testbed.topologies.parameters import did_you_mean
 
 __all__ = [
@@ -111,10 +113,19 @@ def refuse_others(place: Path) -> None:
     reproduction.refuse_others(place, PAPERS.values())
 
 
-def know_capacity(claims: Sequence[Claim], full: bool, tell: Tell) -> str:
-    """Measure what this machine carries, where that is not known, and something is to run: scales follow from it.
-    Return what follows where it carries nothing."""
-    if any(each.verdict == VALID for each in experiments(claims, full)) and capacity.known().capacity is None:
+def know_capacity(claims: Sequence[Claim], full: bool, backend: str | None, tell: Tell) -> str:
+    """Measure what this machine carries, where that is not known, and something is to run on it: scales follow from
+    it. Return what follows where it carries nothing.
+
+    Raises:
+        UsageError: there is no such lab as ``backend``.
+    """
+    lab = with_backend([], backend)
+    if backend is not None:
+        place_of(backend)
+    if capacity.known().capacity is None and any(
+        not source(each, full, lab).spec.place.plays for each in experiments(claims, full)
+    ):
         try:
             capacity.measure(tell)
         except capacity.NothingCarriedError as error:
@@ -123,9 +134,15 @@ def know_capacity(claims: Sequence[Claim], full: bool, tell: Tell) -> str:
 
 
 def measure(
-    claims: Sequence[Claim], out: Path, full: bool, announce: Announce, overrides: Sequence[str], tell: Tell
+    claims: Sequence[Claim],
+    out: Path,
+    full: bool,
+    announce: Announce,
+    overrides: Sequence[str],
+    tell: Tell,
 ) -> bool:
-    """Run what is missing; return whether all trials could be run.
+    """Run what is missing; return whether all its trials could be run. An experiment that its lab refuses is left out,
+    which is told.
 
     Raises:
         TestbedError: as :func:`testbed.comparison.reproduction.measure`.
@@ -134,13 +151,18 @@ def measure(
     all_ran = True
     for n, experiment in enumerate(needed, 1):
         tell(f"{experiment.spec} ({n} of {len(needed)})")
-        all_ran &= reproduction.measure(experiment, out, full, announce, overrides)
+        try:
+            all_ran &= reproduction.measure(experiment, out, full, announce, overrides)
+        except SpecError as error:
+            tell(f"{experiment.spec} is left out: {error.problem}")
     for spec, text in scales(claims, out, full).items():
         tell(f"{spec}: {text}")
     return all_ran
 
 
-def decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tuple[list[Decided], Path]:
+def decide(
+    paper: Paper, claims: Sequence[Claim], out: Path, full: bool, backend: str | None
+) -> tuple[list[Decided], Path]:
     """Decide the claims; return the findings, and the page that has them.
 
     Raises:
@@ -151,6 +173,7 @@ def decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tupl
     with named_errors(page):
         out.mkdir(parents=True, exist_ok=True)
     reports = {one.spec: folder(out, one, full).name for claim in claims for one in claim.experiments}
-    text = render(paper, [(one.claim, one.finding) for one in decided], MODES[full], reports, scales(claims, out, full))
+    mode = MODES[full] if backend is None else f"lab {backend}, {MODES[full]}"
+    text = render(paper, [(one.claim, one.finding) for one in decided], mode, reports, scales(claims, out, full))
     write_bytes(page, text.encode())
     return decided, page

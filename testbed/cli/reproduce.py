@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from testbed.base import exits, interrupt
+from testbed.base.errors import UsageError
 from testbed.cli.experiment import Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json, show, table, teller, wrote
 
@@ -29,7 +30,8 @@ Listed = Annotated[bool, typer.Option("--list", help="Only list the claims and h
 Out = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Directory of the runs and the page, new or to go on with; default runs/reproduce-PAPER."
+        metavar="DIR",
+        help="Directory of the runs and the page, new or to go on with; default runs/reproduce-PAPER, and -LAB.",
     ),
 ]
 
@@ -40,6 +42,14 @@ def reproduce(
     full: Full = False,
     listed: Listed = False,
     out: Out = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAB",
+            help="Run all experiments in this lab, such as simulator, and leave out those that it refuses; "
+            "default: each spec's.",
+        ),
+    ] = None,
     retries: Retries = None,
     quiet: Quiet = None,
     as_json: AsJson = False,
@@ -54,23 +64,25 @@ def reproduce(
         from rich.console import Console
 
         from testbed.api import reproduction  # a second
+        from testbed.api.labs import with_backend
         from testbed.experiment.progress import reporter
     if listed:
+        if backend:
+            raise UsageError("--list is of specs as they are written", fix="leave out --backend")
         _list(paper, claim, as_json)
         return
     chosen, claims = reproduction.choose(paper, claim)
     interrupt.raise_once()
-    place = out or Path("runs") / f"reproduce-{chosen.name}"
+    place = out or Path("runs") / f"reproduce-{chosen.name}{f'-{backend}' if backend else ''}"
     reproduction.refuse_others(place)
     try:
         console = Console(stderr=as_json)
         tell = teller(as_json)
-        if note := reproduction.know_capacity(claims, full, tell):
+        if note := reproduction.know_capacity(claims, full, backend, tell):
             tell(note)
-        all_ran = reproduction.measure(
-            claims, place, full, lambda left: reporter(left, console), patience(retries, quiet), tell
-        )
-        decided, page = reproduction.decide(chosen, claims, place, full)
+        changed = with_backend(patience(retries, quiet), backend)
+        all_ran = reproduction.measure(claims, place, full, lambda left: reporter(left, console), changed, tell)
+        decided, page = reproduction.decide(chosen, claims, place, full, backend)
     except KeyboardInterrupt:
         _interrupted(place)
     if as_json:

@@ -110,7 +110,8 @@ def expected_s(claims: Sequence[Claim], full: bool) -> float:
 
 def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:
     """Run what is not finished yet, and measure again what is INVALID only because of the machine, which may do better
-    now; return whether every trial could be run. ``overrides`` are of settings on which no result depends.
+    now; return whether every trial could be run. ``overrides`` are of the lab, and of settings on which no result
+    depends.
 
     Raises:
         OutputError: its directory is of other settings.

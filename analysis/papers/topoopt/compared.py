@@ -12,7 +12,6 @@ from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Statem
 from testbed.analysis.papers.evidence import Values, iteration_s, mean_of, measure, speed_up
 from testbed.analysis.papers.judging import near, rising, within
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.verdicts import SIMULATED
 
 FULL = ("repeats=5", "workload.iterations=12")
 CANDLE = Experiment("topoopt/figure12.yaml", ("workload.iterations=3",), FULL)
@@ -24,9 +23,7 @@ OTHERS = {
     CANDLE_D8: (IDEAL, EQUIVALENT, "oversubscribed", EXPANDER),
     DLRM_D4: (IDEAL, EQUIVALENT, "ideal / 2.8", "oversubscribed", EXPANDER),
 }
-CANDLE_128 = Experiment(
-    "topoopt/figure12_128.yaml", ("workload.iterations=3",), ("workload.iterations=12",), verdict=SIMULATED
-)
+CANDLE_128 = Experiment("topoopt/figure12_128.yaml", ("workload.iterations=3",), ("workload.iterations=12",))
 OTHERS_128 = (IDEAL, EQUIVALENT, "ideal / 2.8", "oversubscribed", EXPANDER)
 NAMES = {CANDLE: "CANDLE, d = 4", CANDLE_D8: "CANDLE, d = 8", DLRM_D4: "DLRM, d = 4", CANDLE_128: "CANDLE, 128 servers"}
 PAPER = {(CANDLE, IDEAL): 1.0, (CANDLE, EQUIVALENT): 2.8, (CANDLE_128, IDEAL): 1.0, (CANDLE_128, EQUIVALENT): 2.8}
@@ -96,7 +93,7 @@ def compared_128(runs: Runs) -> Finding:
 
 def _iteration(runs: Runs, experiment: Experiment, label: str) -> Row:
     """A network's iteration time over TopoOpt's."""
-    found = measure(runs.get(experiment.spec), [label, TOPOOPT], speed_up, verdict=experiment.verdict)
+    found = measure(runs.get(experiment.spec), [label, TOPOOPT], speed_up)
     name = f"{NAMES[experiment]}: iteration, {label} over {TOPOOPT}"
     return Row(name, "x", PAPER.get((experiment, label)), ours=found)
 
@@ -119,9 +116,7 @@ JOBS = {
     "100 %": ("vgg", "candle-1", "candle-2", *(f"bert-{i}" for i in (1, 2, 3)), *(f"dlrm-{i}" for i in (1, 2, 3, 4))),
 }
 """Jobs of an arm, by load."""
-SHARED_432 = Experiment(
-    "topoopt/figure14_432.yaml", ("workload.iterations=6",), ("workload.iterations=30",), verdict=SIMULATED
-)
+SHARED_432 = Experiment("topoopt/figure14_432.yaml", ("workload.iterations=6",), ("workload.iterations=30",))
 MIX = {"vgg": 1, "candle": 2, "bert": 3, "dlrm": 4}
 JOBS_432 = {
     "50 %": ("vgg", *(f"{model}-{i + 1}" for model, count in MIX.items() if count > 1 for i in range(count))),
@@ -206,7 +201,7 @@ def _row(
     """Row of a network at a load, of all jobs or of those of a model."""
     jobs = [job for job in cluster.jobs[load] if job.startswith(model)]
     arms = [*labels(TOPOOPT, load, jobs), *labels(network, load, jobs)]
-    ours = measure(cluster.run, arms, over, verdict=cluster.experiment.verdict)
+    ours = measure(cluster.run, arms, over)
     return Row(f"{what}, {network} over {TOPOOPT}, {load}", "x", paper, ours=ours)
 
 

@@ -83,6 +83,15 @@ def test_a_repeat_counts_where_all_of_its_trials_do() -> None:
     assert found.doubts == ("b: INVALID in iteration times (CPU headroom)",)
 
 
+def test_in_simulated_time_what_is_simulated_counts_and_ran_once() -> None:
+    trials = [trial(label, 1, FAST, verdict="SIMULATED") for label in "ab"]
+    found = measure(replace(run(trials), resolved={"repeats": 5}), ["a", "b"], reduction, number=ITERATION_TIMES)
+    assert (found.valid, found.trials, found.verdict) == (2, 2, "SIMULATED")
+    invalid = [trials[0], trial("b", 1, FAST, verdict="INVALID")]
+    found = measure(run(invalid), ["a", "b"], reduction, number=ITERATION_TIMES)
+    assert (found.valid, found.samples) == (1, ())
+
+
 def test_no_run() -> None:
     assert measure(None, ["a"], gst_s, number=GST).doubts == ("it was not run",)
 

@@ -150,7 +150,7 @@ def test_compared() -> None:
     assert decide({}).verdict == UNDECIDED
 
 
-def test_compared_on_128_servers_counts_simulated_trials_alone() -> None:
+def test_compared_on_128_servers() -> None:
     def runs(verdict: str, ideal: float = 1.0) -> dict[str, Run]:
         paces = dict.fromkeys((TOPOOPT, *OTHERS_128), 1.0) | {"cost-equivalent": 2.8, "expander": 9.0, "ideal": ideal}
         found = [trial(label, 1, Times(0.001, pace_s), verdict=verdict) for label, pace_s in paces.items()]
@@ -161,7 +161,7 @@ def test_compared_on_128_servers_counts_simulated_trials_alone() -> None:
     assert failing(decide(runs("SIMULATED", ideal=0.8))) == [
         "CANDLE, 128 servers: the ideal network is at most 5% faster"
     ]
-    assert decide(runs("VALID")).verdict == decide(runs("INVALID")).verdict == decide({}).verdict == UNDECIDED
+    assert decide(runs("INVALID")).verdict == decide({}).verdict == UNDECIDED
 
 
 def test_permuted() -> None:
@@ -279,8 +279,8 @@ def test_predictions_are_for_circuits_that_stay() -> None:
 
 def test_all_specs_with_a_strategy_are_predicted() -> None:
     every = {experiment for claim in PAPER.claims for experiment in claim.experiments}
-    measured = {experiment.spec for experiment in every if experiment.verdict == "VALID"}
-    with_one = {spec for spec in measured if "strategy:" in (FOLDER / spec).read_text()}
+    written = {experiment.spec: (FOLDER / experiment.spec).read_text() for experiment in every}
+    with_one = {spec for spec, text in written.items() if "strategy:" in text and "lab: simulator" not in text}
     assert {one.spec for one in EXPERIMENTS} == with_one
 
 
@@ -313,8 +313,6 @@ def _among(topology: Topology, hosts: Sequence[int]) -> set[int]:
     ("claim", "experiment", "by_load"), [("fig14", SHARED, JOBS), ("fig14_432", SHARED_432, JOBS_432)]
 )
 def test_shared(claim: str, experiment: Experiment, by_load: Mapping[str, Sequence[str]]) -> None:
-    verdict = experiment.verdict
-
     def runs(**networks: tuple[float, float]) -> dict[str, Run]:
         """TopoOpt's jobs take a second for an iteration. Of another network, the first job of an arm takes the second
         number, and all jobs the first one in the mean. Each job has a batch of its own."""
@@ -324,7 +322,7 @@ def test_shared(claim: str, experiment: Experiment, by_load: Mapping[str, Sequen
                 rest_s = (len(jobs) * mean_s - longest_s) / (len(jobs) - 1)
                 for batch, label in enumerate(labels(network.replace("_", "-"), load, jobs), 1):
                     times = Times(1e-6, longest_s if batch == 1 else rest_s)
-                    found.append(trial(label, batch, times, verdict=verdict))
+                    found.append(trial(label, batch, times))
         return {experiment.spec: run(found)}
 
     paper = {"cost_equivalent": (1.7, 3.0), "oversubscribed": (1.16, 1.4), "ideal": (1.07, 1.12)}

@@ -252,6 +252,26 @@ def test_a_claim_is_run_decided_and_not_run_again(testbed: CLI, tiny: Path) -> N
     )
 
 
+def test_a_paper_in_another_lab_than_its_specs(testbed: CLI, tiny: Path) -> None:
+    done = testbed("reproduce", "tiny", "--full", "--backend", "simulator")
+    assert (done.code, done.err) == (0, "")
+    assert "1 of 1 SIMULATED" in done.out  # a repeat would be the same
+    page = tiny / "runs" / "reproduce-tiny-simulator" / "tiny.html"
+    assert "testbed reproduce tiny, lab simulator, full mode" in page.read_text()
+    (tiny / "tiny.yaml").write_text(TINY + "perturb: [{kind: kill, nodes: [h0], at: 1 s}]\n")
+    refused = testbed("reproduce", "tiny", "--backend", "simulator", "--out", "out")
+    assert refused.code == exits.UNDECIDED
+    assert "tiny.yaml is left out: tiny.yaml: perturb: kill: the lab simulator" in refused.out
+    assert "it was not run" in refused.out
+    wrong = testbed("reproduce", "tiny", "--backend", "bogus")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: there is no lab 'bogus'")
+    both = testbed("reproduce", "tiny", "--list", "--backend", "simulator")
+    assert (both.code, both.err) == (
+        2,
+        "error: --list is of specs as they are written\n  fix: leave out --backend\n",
+    )
+
+
 def test_models_are_decided_without_a_run(testbed: CLI, tmp_path: Path) -> None:
     called = testbed("reproduce", "rina", "rina.fig11", "--out", "out")
     assert called.code == exits.OK
