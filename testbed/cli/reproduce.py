@@ -12,7 +12,7 @@ import typer
 
 from testbed.base import exits, interrupt
 from testbed.base.errors import UsageError
-from testbed.cli.experiment import Quiet, Retries, patience
+from testbed.cli.experiment import Backend, Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json, show, table, teller, wrote
 
 if TYPE_CHECKING:
@@ -42,14 +42,7 @@ def reproduce(
     full: Full = False,
     listed: Listed = False,
     out: Out = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAB",
-            help="Run all experiments in this lab, such as simulator, and leave out those that it refuses; "
-            "default: each spec's.",
-        ),
-    ] = None,
+    backend: Backend = None,
     retries: Retries = None,
     quiet: Quiet = None,
     as_json: AsJson = False,
@@ -57,7 +50,8 @@ def reproduce(
     """Measure what a paper claims and say whether it holds here.
 
     Each claim is a row: the paper's value, the value by theory, ours, and the verdict. A page has the details. Trials
-    that are finished in DIR are not run again, unless only the machine made them INVALID. The exit code is 0 if all
+    that are finished in DIR are not run again, unless only the machine made them INVALID. Experiments that LAB refuses
+    are left out. The exit code is 0 if all
     decided claims hold, 1 if a claim or a trial fails, and 4 if nothing could be decided.
     """
     with interrupt.exit_at_once():
