@@ -17,7 +17,16 @@ from typing import TypeAlias
 from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
-from testbed.analysis.report.cells import MeasuredCell, believed, cells, did_alike, faster_by, names_of_networks, over
+from testbed.analysis.report.cells import (
+    MeasuredCell,
+    Network,
+    believed,
+    cells,
+    did_alike,
+    faster_by,
+    network_text,
+    over,
+)
 from testbed.analysis.verdicts import CALLED, SIMULATED, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 
@@ -397,14 +406,9 @@ def _other_networks(run: Run, every: Pairs) -> str:
     differing = [pair for pair in every if not pair.is_on_one_network]
     if not differing:
         return ""
-    ended = [cell for cell in cells(run) if cell.finished]
-    named = names_of_networks(ended)
-    ran: dict[str, dict[str, None]] = {}
-    for cell in ended:
-        ran.setdefault(named[cell.network], {})[cell.label] = None
     each = [
         f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
-        for network, labels in ran.items()
+        for network, labels in _by_network(run).items()
     ]
     what = (
         " Arms with different numbers of workers are compared only by samples per second."
@@ -413,3 +417,25 @@ def _other_networks(run: Run, every: Pairs) -> str:
     )
     told = shortened(each, words.MOST_NAMED, "; ", "more networks")
     return f"Networks differ, so arms are ranked only within each: {told}.{what}"
+
+
+def _by_network(run: Run) -> dict[str, list[str]]:
+    """The arms of each network, which is said once with all rates that were swept."""
+    rates: dict[tuple[str, int], dict[str, dict[str, None]]] = {}
+    networks: dict[tuple[str, int], Network] = {}
+    for cell in cells(run):
+        if cell.finished:
+            key = cell.network.topology, cell.network.workers
+            networks.setdefault(key, cell.network)
+            rates.setdefault(key, {}).setdefault(cell.label, {})[cell.swept_rate or cell.network.rates_text] = None
+    told: dict[str, list[str]] = {}
+    for key, by_label in rates.items():
+        is_one_rate = len({rate for own in by_label.values() for rate in own}) == 1
+        for label, own in by_label.items():
+            at = "" if is_one_rate else _listed_rates([rate for rate in own if rate])
+            told.setdefault(network_text(networks[key], at), []).append(label)
+    return told
+
+
+def _listed_rates(rates: Sequence[str]) -> str:
+    return words.listed(rates) if 0 < len(rates) <= words.MOST_NAMED else shortened(rates, words.MOST_NAMED)

@@ -290,6 +290,15 @@ def counted(labels: Sequence[str], did: str) -> str:
     return listed([first, *rest])
 
 
+def firsts(labels: Sequence[str], did: str) -> str:
+    """Say which label was first how often, and how often none was (an empty label): ``A finished first in 3, and 2 show
+    no difference between the fastest``."""
+    known = [label for label in labels if label]
+    same = len(labels) - len(known)
+    shows = f"{same} {'shows' if same == 1 else 'show'} no difference between the fastest"
+    return ", and ".join(filter(None, [counted(known, did) if known else "", shows if same else ""]))
+
+
 def setting(cell: MeasuredCell) -> str:
     """``batch 16, links.rate 100 Mbit/s``."""
     words = [f"batch {cell.batch}"] if cell.batch else []

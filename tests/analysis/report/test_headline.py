@@ -12,6 +12,7 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import headline
+from testbed.analysis.report.cells import cells, names_of_networks
 
 from .helpers import judged, only, sharing, with_metrics
 
@@ -153,6 +154,27 @@ def test_each_network_is_said_once(run: Run) -> None:
         "Networks differ, so arms are ranked only within each: PS on fat-tree ran on bcube(n=3,k=2) with 9 workers; "
         "Ring on fat-tree and BML on BCube ran on star(hosts=9) with 9 workers."
     )
+
+
+def test_a_network_whose_rate_is_swept_is_said_once_with_its_rates(sweep: Run) -> None:
+    """The rates of a sweep are those of the spec; links of a scaled profile have others."""
+    links = {
+        rate: [replace(link, rate_bps=1e6 * int(rate.partition(" ")[0])) for link in sweep.trials[0].links]
+        for rate in RATES
+    }
+    trials = [
+        replace(trial, links=tuple(links[trial.point["rate"]]))
+        for trial in sweep.trials
+        if ("Ring" not in trial.label or trial.point["rate"] != "50 Mbit/s")
+    ]
+    changed = replace(sweep, trials=tuple(trials))
+    assert headline.unlike(changed) == (
+        "Networks differ, so arms are ranked only within each: PS on fat-tree ran on star(hosts=9) at 50 Mbit/s, 100 "
+        "Mbit/s and 200 Mbit/s with 9 workers; Ring on fat-tree ran on star(hosts=9) at 100 Mbit/s and 200 Mbit/s with "
+        "9 workers; BML on BCube ran on bcube(n=3,k=2) at 50 Mbit/s, 100 Mbit/s and 200 Mbit/s with 9 workers."
+    )
+    named = set(names_of_networks(cells(changed)).values())
+    assert named == {"star(hosts=9) with 9 workers", "bcube(n=3,k=2) with 9 workers"}
 
 
 def test_the_networks_of_arms_without_a_pair_are_said_too(run: Run) -> None:
