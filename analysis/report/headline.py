@@ -175,10 +175,16 @@ def left_out(run: Run) -> str:
     for cell in every.values():
         place = run.reference_of(*cell.place)
         has_own = place is not None and place != cell.place
-        if cell.place in used or not (has_own or told.alone):
+        is_lonely = place is None and not _is_first(run, cell.place)
+        if cell.place in used or not (has_own or is_lonely or told.alone):
             continue
         first = every.get(place) if place is not None else None
-        why = cause(first, cell, told.number) if has_own else _cause_alone(cell, told.number)
+        if told.alone and not has_own:
+            why = _cause_alone(cell, told.number)
+        elif is_lonely and cell.finished:
+            why = f"{words.against(run)} has no single setting like its own"
+        else:
+            why = cause(first, cell, told.number)
         left.setdefault(why, Counter())[cell.label] += 1
     settings = _settings(run, with_first=bool(told.alone))
     said = []
@@ -188,10 +194,15 @@ def left_out(run: Run) -> str:
     return f"Left out: {'; '.join(said)}." if said else ""
 
 
+def _is_first(run: Run, place: Place) -> bool:
+    """Whether it is a place of the first arm, or of a first job, that is relative to nothing."""
+    return run.reference_of(*place) is None and place[0] in run.firsts.values()
+
+
 def _settings(run: Run, *, with_first: bool = False) -> Counter[str]:
     """Count at how many settings each arm has trials; of the first arm none, unless it is asked for."""
     places = [cell.place for cell in cells(run)]
-    firsts = {place for place in places if run.reference_of(*place) in (place, None)}
+    firsts = {place for place in places if run.reference_of(*place) == place or _is_first(run, place)}
     return Counter(label for label, setting in places if with_first or (label, setting) not in firsts)
 
 

@@ -233,9 +233,11 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
 
 def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
     (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
-    return f"{as_text(low)} for {least.label}" + (
-        f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""
-    )
+    if len(values) == 1:
+        return f"{as_text(low)} for {least.label}"
+    if as_text(low) == as_text(high):
+        return f"{as_text(low)} for all"
+    return f"{as_text(low)} for {least.label} to {as_text(high)} for {greatest.label}"
 
 
 def marked(text: str, cell: MeasuredCell, number: str) -> str:

@@ -298,3 +298,22 @@ def test_an_arm_that_no_single_setting_of_the_first_is_like_has_no_speed_up_and_
     assert "BML on BCube at batch 16, rate 50 Mbit/s" in told
     assert "(PS on fat-tree has no single setting like its own)" in told
     assert not any("no single setting" in said for said in answer(sweep, "speed-up").seen)
+    assert headline.first_sentence(run).startswith("No arm that is compared here ")
+    lacks = "BML on BCube at 6 of 6 settings (PS on fat-tree has no single setting like its own)"
+    assert lacks in headline.left_out(run)
+
+
+def test_shares_that_are_written_alike_are_told_as_one(sweep: Run) -> None:
+    """They were "100% for A to 100% for A"."""
+    trials = [
+        replace(
+            trial,
+            label=f"{trial.label}{repeat}",
+            metrics=replace(trial.metrics, sync_s=(1 - 1e-4 * repeat) * (trial.metrics.jct_s or 0)),
+        )
+        for trial in sweep.trials
+        if (trial.batch, trial.repeat, trial.point["rate"]) == (16, 0, "50 Mbit/s") and "PS" not in trial.label
+        for repeat in range(5)
+    ]
+    told = answer(replace(sweep, trials=tuple(trials), labels=tuple(trial.label for trial in trials)), "jct").seen
+    assert any("Synchronisation is 100% of JCT for all" in sentence for sentence in told)
