@@ -381,7 +381,7 @@ def unreliable(run: Run) -> str:
         return ""
     told = found(run)
     number = told.number
-    judged = [trial for cell in told.used for trial in cell.finished if number in trial.numbers]
+    judged = [trial for cell in told.used for trial in cell.counted(number) if number in trial.numbers]
     bad = [trial for trial in judged if not trial.valid_in(number)]
     numbers = [trial.numbers[number] for trial in bad]
     verdict = joint_verdict(one.verdict for one in numbers)

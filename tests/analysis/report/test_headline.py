@@ -289,3 +289,14 @@ def test_a_finding_rests_on_valid_trials(run: Run) -> None:
     assert headline.unreliable(first) == ""
     assert headline.unreliable(other) == "Not reliable: GST is INVALID in 1 of these 2 trials."
     assert headline.is_believable(only(run, "ps-b64"))  # it says that nothing finished
+
+
+def test_the_doubt_of_a_finding_is_of_the_trials_that_its_numbers_are_from(sweep: Run) -> None:
+    """Of the first arm only the VALID repeat counts, so that the others are not among the trials in doubt."""
+    trials = [
+        judged(trial, "VALID" if (trial.label, trial.repeat) == ("PS on fat-tree", 0) else "INVALID")
+        for trial in sweep.trials
+        if (trial.batch, trial.point["rate"]) == (16, "50 Mbit/s") and "BML" not in trial.label
+    ]
+    run = replace(sweep, trials=tuple(trials))
+    assert headline.unreliable(run) == "Not reliable: GST is INVALID in 3 of these 4 trials."
