@@ -279,9 +279,7 @@ def _trial_weights(trial: Trial) -> Value:
     if equal and trial.accuracy.apart:
         # Its sums are right all the same, or it would not be done; older records do not know.
         return (
-            Value(SUMS_RIGHT, 0.0, note, "good")
-            if trial.accuracy.checked_sums
-            else Value("ROUNDED", 1.0, note, "bad")
+            Value(SUMS_RIGHT, 0.0, note, "good") if trial.accuracy.checked_sums else Value("ROUNDED", 1.0, note, "bad")
         )
     return Value("equal", 0.0, note, "good") if equal else Value("DIFFER", 1.0, note, "bad")
 
