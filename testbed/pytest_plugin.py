@@ -177,7 +177,7 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
     if done.returncode == OK:
         return
     if done.returncode == UNDECIDED and (out / COMPARISON).exists():
-        pytest.skip("; ".join(line for line in told.splitlines() if line.startswith("inconclusive")))
+        pytest.skip("; ".join(line for line in told.splitlines() if line.startswith(("inconclusive", "not compared"))))
     command = f"testbed {shlex.join(words)}: exit code {done.returncode}"
     pytest.fail("\n".join([_verdict(out, told), command, told]), pytrace=False)
 

@@ -56,6 +56,7 @@ from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.statistics import Interval, holm, p_differ
 from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID, joint_verdict
 from testbed.base.errors import IncomparableError, UsageError
+from testbed.base.listing import shortened
 
 LEVEL = 0.02
 """Level of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""
@@ -67,6 +68,8 @@ HIGHER_IS_BETTER = frozenset({THROUGHPUT})
 UNLIKE = frozenset({ratios.GST, ratios.JCT})
 """Metrics that cannot be compared between other numbers of workers, which train other numbers of samples."""
 TOO_FEW = "too few repeats"
+MOST_CHECKS = 3
+"""Failed checks that are named where no trial of a side is VALID; the rest is counted."""
 BETTER: Final = "better"
 WORSE: Final = "worse"
 SAME: Final = "same"
@@ -84,7 +87,7 @@ class Judged:
         ratio: NEW over BASE; None where a side has no value.
         p_value: of the test, corrected for all tests of the comparison; None where none could be made.
         why: what is missing for a decision.
-        unmeasured: a side has no trial that is VALID in this metric, so nothing was compared.
+        unmeasured: a side, or both, has no trial that is VALID in this metric, so nothing was compared.
         lacks: how many more VALID trials NEW must have, beside what BASE has, so that the test can decide.
     """
 
@@ -235,14 +238,14 @@ def least_repeats(tests: int) -> int:
 
 
 def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[str, float]) -> Iterator[Judged]:
-    """Yield a judgement for each metric of each cell of BASE that has it on either side, still inconclusive, and with a
-    reason where it must stay so; all metrics are asked of cells that have nothing."""
+    """Yield a judgement for each metric of each cell of BASE that has it on either side, VALID or not, still
+    inconclusive, and with a reason where it must stay so; all metrics are asked of cells that have nothing."""
     ours, theirs = _by_cell(base), _by_cell(new)
     for label, other in labels:
         for cell in (one for one in base.cells if one.label == label):
             like = _counterpart(cell, other, new.cells)
             before, after = ours[cell], theirs.get(like, []) if like else []
-            known = {name for trial in (*before, *after) for name in trial.values if trial.valid_in(name)}
+            known = {name for trial in (*before, *after) for name in trial.values}
             for metric, threshold in thresholds.items():
                 if known and metric not in known:
                     continue  # a command has no GST
@@ -250,7 +253,7 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
                 ours_called, theirs_called = base.name, new.name
                 if other != label:
                     ours_called, theirs_called = f"{label} of {ours_called}", f"{other} of {theirs_called}"
-                unmeasured = _unmeasured(ours_called, before, metric) or _unmeasured(theirs_called, after, metric)
+                unmeasured = _unmeasured({ours_called: before, theirs_called: after}, metric)
                 missing = unmeasured if like else _no_counterpart(cell, other, new)
                 base_values, new_values = (tuple(value for _, _, value in one) for one in (values, others))
                 if base.path == new.path:
@@ -333,14 +336,29 @@ def _other_work(label: str, base: Sequence[Measured], other: str, new: Sequence[
     return f"{arms}: only the same work can be compared"
 
 
-def _unmeasured(name: str, trials: Sequence[Measured], metric: str) -> str:
-    """Why a side has no value to compare; nothing where it has."""
-    if not trials:
-        return f"{name} does not have it"
-    if any(trial.valid_in(metric) for trial in trials):
-        return ""
-    counts = _counts(trial.verdicts.get(metric, trial.verdict) for trial in trials)
-    return f"{name} has no VALID trial with it ({counts})"
+def _unmeasured(sides: Mapping[str, Sequence[Measured]], metric: str) -> str:
+    """Why a side has no value to compare, of sides by name; nothing where both have."""
+    empty = next((name for name, trials in sides.items() if not trials), None)
+    if empty is not None:
+        return f"{empty} does not have it"
+    counts = {
+        name: _counts(trial.verdicts.get(metric, trial.verdict) for trial in trials) + _failed_checks(trials, metric)
+        for name, trials in sides.items()
+        if not any(trial.valid_in(metric) for trial in trials)
+    }
+    if len(counts) < len(sides):
+        return "".join(f"{name} has no VALID trial with it ({told})" for name, told in counts.items())
+    verdicts = {trial.verdicts.get(metric, trial.verdict) for trials in sides.values() for trial in trials}
+    are = verdicts.pop() if len(verdicts) == 1 else "not VALID"
+    return f"{are} on both sides: {'; '.join(f'{name} has {told}' for name, told in counts.items())}"
+
+
+def _failed_checks(trials: Sequence[Measured], metric: str) -> str:
+    """Name the checks for which trials are INVALID in a metric, the most frequent first; of a baseline they are not
+    known."""
+    often = Counter(check for one in trials for check in one.spoilt_by.get(metric, ())).most_common()
+    checks = shortened([check for check, _ in often], MOST_CHECKS)
+    return f", failed checks: {checks}" if checks else ""
 
 
 def _counts(verdicts: Iterable[str]) -> str:

@@ -31,6 +31,8 @@ FIRST_NUMBER, LAST_NUMBER = HEADER.index("BASE"), HEADER.index("trials")
 SPARE = ("p", "trials", "batch")
 """Columns that a narrow terminal goes without, the least needed first."""
 MISSING = "-"
+NOT_COMPARED = "not compared"
+"""Begins the line on metrics without a VALID trial on a side, which no option accepts as inconclusive."""
 VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
 MOST_UNDECIDED = 4
 """Cells that are named where all of them are inconclusive for one reason; the rest is counted."""
@@ -59,12 +61,13 @@ def notes(found: Comparison) -> list[str]:
     again."""
     accepted = ", accepted" if found.failures_accepted else ""
     told = [f"more failures{accepted}: {_failures(one, found)}" for one in found.failures]
-    undecided: dict[str, dict[str, list[str]]] = {}
+    undecided: dict[tuple[str, str], dict[str, list[str]]] = {}
     for one in found.of(INCONCLUSIVE):
-        undecided.setdefault(one.why, {}).setdefault(_named(one), []).append(NAMES[one.metric])
-    for why, cells in undecided.items():
+        is_what = NOT_COMPARED if one.unmeasured else INCONCLUSIVE
+        undecided.setdefault((is_what, one.why), {}).setdefault(_named(one), []).append(NAMES[one.metric])
+    for (is_what, why), cells in undecided.items():
         names = [f"{cell}: {', '.join(metrics)}" for cell, metrics in cells.items()]
-        told.append(f"inconclusive: {shortened(names, MOST_UNDECIDED, '; ')}: {why}")
+        told.append(f"{is_what}: {shortened(names, MOST_UNDECIDED, '; ')}: {why}")
     shown = found.left_out[:MOST_LEFT_OUT]
     told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):

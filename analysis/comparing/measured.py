@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -68,6 +68,7 @@ class Measured:
         values: its metrics by name, as far as it has them.
         verdicts: of each of these metrics, VALID, INVALID or UNWATCHED: a trial may count in one and not in another.
         gst_s: of its iterations, which are only read where a baseline is to keep them.
+        spoilt_by: the checks that make a metric INVALID, of those metrics that any does; a baseline does not have them.
         world: its number of workers; older baselines do not have it.
         work: what a script did; None of other workloads.
     """
@@ -82,6 +83,7 @@ class Measured:
     gst_s: tuple[float, ...] = ()
     world: int | None = None
     work: Work | None = None
+    spoilt_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def valid_in(self, metric: str) -> bool:
         """Whether its value of that metric counts; False where it has none."""
@@ -263,6 +265,7 @@ def _measured(trial: Trial) -> Measured:
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
         world=trial.world,
         work=trial.work,
+        spoilt_by={name: of.spoilt_by for name in values if (of := verdict_of(trial.numbers, name)) and of.spoilt_by},
     )
 
 

@@ -7,7 +7,6 @@ one numeric part of it, the axis.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +36,10 @@ class Network(NamedTuple):
     rates_bps: tuple[int, ...]
     workers: int
 
+    @property
+    def rates_text(self) -> str:
+        return shortened([rate_text(rate_bps) for rate_bps in self.rates_bps], 2)
+
 
 @dataclass(frozen=True)
 class MeasuredCell:
@@ -58,6 +61,11 @@ class MeasuredCell:
     def point(self) -> dict[str, str]:
         """Point of a sweep, as text."""
         return {key: as_text(json.loads(value)) for key, value in self.setting[1]}
+
+    @property
+    def swept_rate(self) -> str:
+        """The links' rate as a sweep of rates has it, before it is scaled; empty without such a sweep."""
+        return next((value for key, value in self.point.items() if key.rpartition(".")[2] == "rate"), "")
 
     @cached_property
     def finished(self) -> tuple[Trial, ...]:
@@ -216,16 +224,23 @@ def by_network(cells: Sequence[MeasuredCell], among: Sequence[MeasuredCell] = ()
 
 
 def names_of_networks(cells: Iterable[MeasuredCell]) -> dict[Network, str]:
-    """``star(hosts=9) with 9 workers``; with the links' rates where only these tell networks apart."""
-    known = list(dict.fromkeys(cell.network for cell in cells))
-    alike = Counter((one.topology, one.workers) for one in known)
-    return {one: _network_text(one, alike[one.topology, one.workers] > 1) for one in known}
+    """``star(hosts=9) with 9 workers``; with the links' rates where neither this nor the swept rate of a setting tells
+    networks apart."""
+    alike: dict[tuple[object, ...], dict[Network, None]] = {}
+    for cell in cells:
+        alike.setdefault((cell.network.topology, cell.network.workers, cell.swept_rate), {})[cell.network] = None
+    named: dict[Network, str] = {}
+    for networks in alike.values():
+        are_told_by_rates = len(networks) > 1
+        for one in networks:
+            if are_told_by_rates or one not in named:
+                named[one] = network_text(one, one.rates_text if are_told_by_rates else "")
+    return named
 
 
-def _network_text(network: Network, with_rates: bool) -> str:
-    rates = shortened([rate_text(rate_bps) for rate_bps in network.rates_bps], 2)
-    at = f" at {rates}" if with_rates and rates else ""
-    return f"{network.topology}{at} with {counted(network.workers, 'worker')}"
+def network_text(network: Network, rates: str = "") -> str:
+    """``star(hosts=9) at 50 Mbit/s with 9 workers``."""
+    return f"{network.topology}{f' at {rates}' if rates else ''} with {counted(network.workers, 'worker')}"
 
 
 def _having(groups: Iterable[Group], wanted: Callable[[MeasuredCell], object]) -> list[Group]:

@@ -17,7 +17,16 @@ from typing import TypeAlias
 from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
-from testbed.analysis.report.cells import MeasuredCell, believed, cells, did_alike, faster_by, names_of_networks, over
+from testbed.analysis.report.cells import (
+    MeasuredCell,
+    Network,
+    believed,
+    cells,
+    did_alike,
+    faster_by,
+    network_text,
+    over,
+)
 from testbed.analysis.verdicts import CALLED, SIMULATED, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 
@@ -166,10 +175,16 @@ def left_out(run: Run) -> str:
     for cell in every.values():
         place = run.reference_of(*cell.place)
         has_own = place is not None and place != cell.place
-        if cell.place in used or not (has_own or told.alone):
+        is_lonely = place is None and not _is_first(run, cell.place)
+        if cell.place in used or not (has_own or is_lonely or told.alone):
             continue
         first = every.get(place) if place is not None else None
-        why = cause(first, cell, told.number) if has_own else _cause_alone(cell, told.number)
+        if told.alone and not has_own:
+            why = _cause_alone(cell, told.number)
+        elif is_lonely and cell.finished:
+            why = f"{words.against(run)} has no single setting like its own"
+        else:
+            why = cause(first, cell, told.number)
         left.setdefault(why, Counter())[cell.label] += 1
     settings = _settings(run, with_first=bool(told.alone))
     said = []
@@ -179,10 +194,15 @@ def left_out(run: Run) -> str:
     return f"Left out: {'; '.join(said)}." if said else ""
 
 
+def _is_first(run: Run, place: Place) -> bool:
+    """Whether it is a place of the first arm, or of a first job, that is relative to nothing."""
+    return run.reference_of(*place) is None and place[0] in run.firsts.values()
+
+
 def _settings(run: Run, *, with_first: bool = False) -> Counter[str]:
     """Count at how many settings each arm has trials; of the first arm none, unless it is asked for."""
     places = [cell.place for cell in cells(run)]
-    firsts = {place for place in places if run.reference_of(*place) in (place, None)}
+    firsts = {place for place in places if run.reference_of(*place) == place or _is_first(run, place)}
     return Counter(label for label, setting in places if with_first or (label, setting) not in firsts)
 
 
@@ -361,7 +381,7 @@ def unreliable(run: Run) -> str:
         return ""
     told = found(run)
     number = told.number
-    judged = [trial for cell in told.used for trial in cell.finished if number in trial.numbers]
+    judged = [trial for cell in told.used for trial in cell.counted(number) if number in trial.numbers]
     bad = [trial for trial in judged if not trial.valid_in(number)]
     numbers = [trial.numbers[number] for trial in bad]
     verdict = joint_verdict(one.verdict for one in numbers)
@@ -397,14 +417,9 @@ def _other_networks(run: Run, every: Pairs) -> str:
     differing = [pair for pair in every if not pair.is_on_one_network]
     if not differing:
         return ""
-    ended = [cell for cell in cells(run) if cell.finished]
-    named = names_of_networks(ended)
-    ran: dict[str, dict[str, None]] = {}
-    for cell in ended:
-        ran.setdefault(named[cell.network], {})[cell.label] = None
     each = [
         f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
-        for network, labels in ran.items()
+        for network, labels in _by_network(run).items()
     ]
     what = (
         " Arms with different numbers of workers are compared only by samples per second."
@@ -413,3 +428,25 @@ def _other_networks(run: Run, every: Pairs) -> str:
     )
     told = shortened(each, words.MOST_NAMED, "; ", "more networks")
     return f"Networks differ, so arms are ranked only within each: {told}.{what}"
+
+
+def _by_network(run: Run) -> dict[str, list[str]]:
+    """The arms of each network, which is said once with all rates that were swept."""
+    rates: dict[tuple[str, int], dict[str, dict[str, None]]] = {}
+    networks: dict[tuple[str, int], Network] = {}
+    for cell in cells(run):
+        if cell.finished:
+            key = cell.network.topology, cell.network.workers
+            networks.setdefault(key, cell.network)
+            rates.setdefault(key, {}).setdefault(cell.label, {})[cell.swept_rate or cell.network.rates_text] = None
+    told: dict[str, list[str]] = {}
+    for key, by_label in rates.items():
+        is_one_rate = len({rate for own in by_label.values() for rate in own}) == 1
+        for label, own in by_label.items():
+            at = "" if is_one_rate else _listed_rates([rate for rate in own if rate])
+            told.setdefault(network_text(networks[key], at), []).append(label)
+    return told
+
+
+def _listed_rates(rates: Sequence[str]) -> str:
+    return words.listed(rates) if 0 < len(rates) <= words.MOST_NAMED else shortened(rates, words.MOST_NAMED)

@@ -22,6 +22,7 @@ from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
+SUMS_RIGHT = words.unbroken("sums right")
 SETTING = "setting"
 NOT_WATCHED = "not watched"
 _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
@@ -269,7 +270,7 @@ def _weights(cell: MeasuredCell) -> Value:
 def _trial_weights(trial: Trial) -> Value:
     wrong, checked = trial.accuracy.wrong_elements, trial.accuracy.checked_elements
     if wrong is not None and checked is not None:
-        text = "sums right" if not wrong else f"{wrong:,} wrong"
+        text = SUMS_RIGHT if not wrong else words.unbroken(f"{wrong:,} wrong")
         return Value(text, wrong, words.unbroken(f"of {checked:,}"), "bad" if wrong else "good")
     error, equal = trial.accuracy.weights_error, trial.accuracy.weights_equal
     note = "" if error is None else f"off by {error:.1g}"
@@ -278,9 +279,7 @@ def _trial_weights(trial: Trial) -> Value:
     if equal and trial.accuracy.apart:
         # Its sums are right all the same, or it would not be done; older records do not know.
         return (
-            Value("sums right", 0.0, note, "good")
-            if trial.accuracy.checked_sums
-            else Value("ROUNDED", 1.0, note, "bad")
+            Value(SUMS_RIGHT, 0.0, note, "good") if trial.accuracy.checked_sums else Value("ROUNDED", 1.0, note, "bad")
         )
     return Value("equal", 0.0, note, "good") if equal else Value("DIFFER", 1.0, note, "bad")
 

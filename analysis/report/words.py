@@ -233,9 +233,11 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
 
 def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
     (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
-    return f"{as_text(low)} for {least.label}" + (
-        f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""
-    )
+    if len(values) == 1:
+        return f"{as_text(low)} for {least.label}"
+    if as_text(low) == as_text(high):
+        return f"{as_text(low)} for all"
+    return f"{as_text(low)} for {least.label} to {as_text(high)} for {greatest.label}"
 
 
 def marked(text: str, cell: MeasuredCell, number: str) -> str:
@@ -288,6 +290,15 @@ def counted(labels: Sequence[str], did: str) -> str:
     often = Counter(labels).most_common()
     first, *rest = [f"{label} {did if i == 0 else 'in'} {count}" for i, (label, count) in enumerate(often)]
     return listed([first, *rest])
+
+
+def firsts(labels: Sequence[str], did: str) -> str:
+    """Say which label was first how often, and how often none was (an empty label): ``A finished first in 3, and 2 show
+    no difference between the fastest``."""
+    known = [label for label in labels if label]
+    same = len(labels) - len(known)
+    shows = f"{same} {'shows' if same == 1 else 'show'} no difference between the fastest"
+    return ", and ".join(filter(None, [counted(known, did) if known else "", shows if same else ""]))
 
 
 def setting(cell: MeasuredCell) -> str:

@@ -40,7 +40,7 @@ With --baseline and "quotes", as `--baseline`.
 CUT = "[...document.querySelectorAll('pre')].map((block) => block.scrollWidth > block.clientWidth)"
 WIDE = "[...document.querySelectorAll('.table-wrapper')].map((box) => box.scrollWidth > box.clientWidth)"
 LINES = "[...document.querySelectorAll('td code')].map((code) => code.getClientRects().length)"
-SHOWN = [page for page in pages() if page.is_relative_to(DOCS) or page.name == "README.md"]
+SHOWN = [page for page in pages() if page.is_relative_to(DOCS) or page.parent == ROOT]
 PART = re.compile(r"^:pyobject: (\w+)$", re.M)
 
 

@@ -30,6 +30,7 @@ out.mkdir()
 (out / "comparison.json").write_text({comparison!r}) if {comparison!r} else None
 print({told!r})
 print("inconclusive: ring, batch 2: GST: too few repeats")
+print("not compared: PS, batch 2: GST: INVALID on both sides")
 sys.exit({code})
 """
 
@@ -183,7 +184,7 @@ def test_inconclusive_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     told = run_suite(tmp_path, 4)
     assert "1 passed, 1 skipped" in told
     assert "inconclusive: inconclusive" not in told
-    assert "ring, batch 2: GST: too few repeats" in told
+    assert "ring, batch 2: GST: too few repeats; not compared: PS, batch 2: GST: INVALID on both sides" in told
 
 
 @pytest.mark.parametrize(("code", "comparison"), [(4, ""), (1, "{}"), (2, "")])

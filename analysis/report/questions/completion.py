@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
@@ -41,6 +41,9 @@ COMMAND_DEFINED = (
     "JCT of a command runs from the moment its first rank is started to the moment its last rank has ended, start-up "
     "included."
 )
+SAME_DEFINED = (
+    " Arms show no difference if the ratio of their JCTs would be written as 1.00×, or if its interval includes 1×."
+)
 SPEED_DEFINED = (
     "A speed-up is the first arm's time divided by the arm's time. Trials with the same setting and repeat, which ran "
     "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If an arm has none, "
@@ -52,8 +55,6 @@ SAMPLES = (
     "speed-up is its samples per second, divided by the first arm's."
 )
 APART = " Trials of different runs are not pairs: the speed-up of an arm of another run is the ratio of the medians."
-EQUAL = 1e-9
-"""Times that differ by less than this share are equal: only the order of additions differs."""
 KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
 
 
@@ -77,7 +78,7 @@ def jct(study: Study) -> Question | None:
         frame,
         plot.panels("jct", study.groups, lambda group, start: _jct_figure(study, group, start, frame, longest)),
         (*_jct_seen(study), *words.about_intervals(timed, ratios.JCT)),
-        f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates} {words.INTERVALS}",
+        f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates}{SAME_DEFINED} {words.INTERVALS}",
         legend,
         _jct_told(study),
     )
@@ -138,13 +139,30 @@ class Ranking:
             return min(self.cells, key=_middle)
         return max(self.cells, key=partial(_middle, metric="throughput_sps"))
 
+    @cached_property
+    def firsts(self) -> tuple[MeasuredCell, ...]:
+        """The best cell, and those of which no difference from it is shown."""
+        return tuple(cell for cell in self.cells if cell is self.best or not self._is_behind(cell))
+
+    def _is_behind(self, cell: MeasuredCell) -> bool:
+        """Whether it would not be written as 1.00× the best, and the interval of that ratio does not include 1."""
+        found = over(self.best, cell, self.number)
+        if found is None:  # no two of their repeats are pairs
+            metric = "jct_s" if self.number == ratios.JCT else "throughput_sps"
+            found = Interval(_middle(cell, metric) / _middle(self.best, metric), -math.inf, math.inf)
+        slower = found if self.number == ratios.JCT else found.inverse
+        return slower.value > 1 / headline.SAME_AS_FIRST and (slower.low > 1 or not is_known(slower))
+
+    @property
+    def winner(self) -> str:
+        """Label of the best cell; empty if another one shows no difference from it."""
+        return self.best.label if len(self.firsts) == 1 else ""
+
     @property
     def label(self) -> str:
-        """Label of the best cell, with those of the cells that equal it: simulated trials often do."""
-        metric = "jct_s" if self.number == ratios.JCT else "throughput_sps"
-        best = _middle(self.best, metric)
-        equal = [cell.label for cell in self.cells if math.isclose(_middle(cell, metric), best, rel_tol=EQUAL)]
-        return words.listed(equal) if len(equal) <= words.MOST_NAMED else shortened(equal, words.MOST_NAMED)
+        """Labels of the first cells."""
+        labels = [cell.label for cell in self.firsts]
+        return words.listed(labels) if len(labels) <= words.MOST_NAMED else shortened(labels, words.MOST_NAMED)
 
 
 def _jct_seen(study: Study) -> list[str]:
@@ -183,7 +201,7 @@ def _failed(study: Study) -> list[str]:
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
     did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
-    counts = words.counted([ranking.label for ranking in rankings], did)
+    counts = words.firsts([ranking.winner for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
 
@@ -232,7 +250,7 @@ def _fastest(ranking: Ranking) -> str:
     """Return the label of the fastest arm, with a mark if it is the only one that could be, or is not VALID."""
     doubt = ranking.best.doubt_in(ranking.number)
     only = "VALID " if ranking.others else "comparable " if ranking.unlike else ""
-    marks = [f"the only {only}one"] if len(ranking.cells) == 1 else []
+    marks = [f"the only {only}one"] if len(ranking.cells) == 1 else [] if ranking.winner else ["no difference shown"]
     marks += [doubt] if doubt else []
     return f"{ranking.label} ({', '.join(marks)})" if marks else ranking.label
 
@@ -271,9 +289,18 @@ def _first_of(study: Study, ranking: Ranking) -> str:
     share = f" Synchronisation is {shares}." if shares else ""
     time = words.seconds(_middle(best)) + words.between(found, words.seconds)
     is_contest = len(ranking.cells) > 1
-    lead = f"{ranking.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
-    if is_contest and not by_time:
-        lead = f"{ranking.label} trained the most samples a second, {_middle(best, 'throughput_sps'):,.0f}{against}"
+    trained = f"{_middle(best, 'throughput_sps'):,.0f}" if not by_time else ""
+    if not is_contest:
+        lead = f"{best.label}: JCT is {time}"
+    elif not ranking.winner:
+        what = "finished first and show" if by_time else "trained the most samples a second and show"
+        took = f"took {time}" if by_time else f"trained {trained}"
+        is_whole = len(ranking.firsts) == len(ranking.cells)
+        lead = f"{ranking.label} {'show' if is_whole else what} no difference; {best.label} {took}"
+    elif by_time:
+        lead = f"{best.label} finished first, in {time}{against}"
+    else:
+        lead = f"{best.label} trained the most samples a second, {trained}{against}"
     places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.network else [])]
     place = f"{', '.join(places)}: " if places else ""
     return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"

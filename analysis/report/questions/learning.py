@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import pandas as pd
 from testbed.analysis import metrics
 from testbed.analysis.numbers.goal import Quality, goal, quality, reached_s
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.recorded import Trial
-from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, interval, notes
+from testbed.analysis.numbers.statistics import Interval
+from testbed.analysis.recorded import Place, Trial
+from testbed.analysis.report import headline, plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, interval, is_known, notes
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Panel, Question
 from testbed.base.listing import counted, shortened
@@ -135,7 +137,11 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
     by_setting = _by_setting(cells, rows)
     if len(by_setting) > 1:
         told, _ = believed(cells, JCT)
-        return [*_firsts(by_setting, told), *words.not_told(cells, JCT, "Not ranked")]
+        times = {
+            cell.place: Interval(row["time_s"], row["time_s_low"] or -math.inf, row["time_s_high"] or math.inf)
+            for cell, row in zip(cells, rows, strict=True)
+        }
+        return [*_firsts(by_setting, told, times), *words.not_told(cells, JCT, "Not ranked")]
     return [
         f"{words.where(found[0][1])}{quality_of(cells).text(found[0][2])} was reached after "
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds, JCT)}."
@@ -144,24 +150,36 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
 
 
 def _firsts(
-    by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]], told: Sequence[MeasuredCell]
+    by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]],
+    told: Sequence[MeasuredCell],
+    times: Mapping[Place, Interval],
 ) -> list[str]:
     """Say how often each arm was first, among the cells that are ranked."""
     first: dict[str, list[str]] = {}
     for found in by_setting.values():
         for network, members in by_network([cell for _, cell, _ in found if cell in told]).items():
             if len(members) > 1:
-                times = [(time, cell.label) for time, cell, _ in found if cell in members]
-                first.setdefault(network, []).append(min(times, key=lambda pair: pair[0])[1])
+                first.setdefault(network, []).append(_first(members, times))
     return words.of_networks(
         [
             [
                 f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
-                f"{words.counted(labels, 'reached the goal first in')}."
+                f"{words.firsts(labels, 'reached the goal first in')}."
             ]
             for network, labels in first.items()
         ]
     )
+
+
+def _first(members: Sequence[MeasuredCell], times: Mapping[Place, Interval]) -> str:
+    """Label of the first cell; empty if another one would be written as 1.00× its time, or their intervals overlap."""
+    best, *others = sorted(members, key=lambda cell: times[cell.place].value)
+    least = times[best.place]
+    is_first = all(
+        time.value > least.value / headline.SAME_AS_FIRST and (time.low > least.high or not is_known(time))
+        for time in (times[cell.place] for cell in others)
+    )
+    return best.label if is_first else ""
 
 
 def _by_setting(

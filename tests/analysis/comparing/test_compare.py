@@ -13,7 +13,9 @@ from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.compare import LEVEL, REPEATS, THRESHOLDS, Comparison, compare, least_repeats
 from testbed.analysis.comparing.measured import Measured, Side, replaced
 from testbed.analysis.numbers.statistics import p_differ
+from testbed.base import exits
 from testbed.base.errors import IncomparableError, UsageError
+from testbed.comparison.options import exit_code
 
 from ..sides import RING, about, measured, side, with_verdicts
 
@@ -220,6 +222,27 @@ def test_each_metric_is_judged_by_its_own_verdict() -> None:
     assert refused.value.fix == "testbed report a b --out FILE has them side by side, and says how far off they are"
     mixed = replace(new, trials=(*new.trials[:4], *side("b", {RING: about(0.2, seed=2)}).trials[4:]))
     assert [len(one.new) for one in compare(base, mixed).judged] == [10, 6, 6]
+
+
+def test_a_metric_that_is_invalid_on_both_sides_is_told_beside_one_that_is_valid() -> None:
+    """The gate was asked about JCT, so it does not pass; JCT decides nothing, and takes no test from GST."""
+    sides = [side(name, {RING: about(0.2, seed=i)}) for i, name in enumerate("ab")]
+    base, new = (replace(one, trials=tuple(in_jct(trial, "INVALID") for trial in one.trials)) for one in sides)
+    new = replace(new, trials=tuple(replace(one, spoilt_by={"jct": ("stalls", "CPU steal")}) for one in new.trials))
+    found = compare(base, new)
+    assert verdicts(found) == {"gst": "same", "jct": "inconclusive", "throughput": "inconclusive"}
+    gst, jct, throughput = found.judged
+    assert (jct.unmeasured, throughput.unmeasured) == (True, True)
+    assert jct.why == "INVALID on both sides: a has 10 INVALID; b has 10 INVALID, failed checks: stalls, CPU steal"
+    assert throughput.why == "INVALID on both sides: a has 10 INVALID; b has 10 INVALID"
+    assert exit_code(found, accept_inconclusive=True) == exits.UNDECIDED
+    asked_gst = compare(base, new, thresholds=GST)
+    assert (verdicts(asked_gst), exit_code(asked_gst)) == ({"gst": "same"}, exits.OK)
+    assert asked_gst.judged[0].p_value == gst.p_value
+    unlike = replace(new, trials=(in_jct(new.trials[0], "UNWATCHED"), *new.trials[1:]))
+    assert compare(base, unlike).judged[2].why == (
+        "not VALID on both sides: a has 10 INVALID; b has 9 INVALID, 1 UNWATCHED"
+    )
 
 
 def failing(count: int, of: int = 10, seed: int = 2) -> Side:

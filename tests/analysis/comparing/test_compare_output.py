@@ -46,7 +46,7 @@ def test_the_table_has_a_row_for_each_metric_of_each_cell(found: Comparison) -> 
     assert lines[1].endswith("10 / 10     worse") or lines[1].split()[-4:] == ["10", "/", "10", "worse"]
     assert lines[2].split()[-1] == "same"
     assert lines[3].split()[-1] == "inconclusive"
-    assert "inconclusive: gone\x01, batch 64: GST: new does not have it" in lines
+    assert "not compared: gone\x01, batch 64: GST: new does not have it" in lines
     assert "left out: ring-b16-r1 of new is INVALID" in lines
     assert "suspicious: ring, batch 16; testbed run SPEC --baseline measures it again" in lines
     assert lines[-1] == "1 worse, 1 same, 1 inconclusive: new against base.json; changes above 3 % count"
@@ -130,7 +130,7 @@ def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> No
     base = side("a", {RING: about(0.2)} | {cell: about(0.1) for cell in gone})
     told = compare_output.notes(compare(base, side("b", {RING: about(0.2, seed=2)}), thresholds={"gst": 0.03}))
     named = "; ".join(f"ps{i}, batch 16: GST" for i in range(4))
-    assert told == [f"inconclusive: {named}; and 2 more: b does not have it"]
+    assert told == [f"not compared: {named}; and 2 more: b does not have it"]
 
 
 def test_a_cell_that_is_inconclusive_in_each_metric_is_named_once() -> None:

@@ -12,6 +12,7 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import headline
+from testbed.analysis.report.cells import cells, names_of_networks
 
 from .helpers import judged, only, sharing, with_metrics
 
@@ -155,6 +156,27 @@ def test_each_network_is_said_once(run: Run) -> None:
     )
 
 
+def test_a_network_whose_rate_is_swept_is_said_once_with_its_rates(sweep: Run) -> None:
+    """The rates of a sweep are those of the spec; links of a scaled profile have others."""
+    links = {
+        rate: [replace(link, rate_bps=1e6 * int(rate.partition(" ")[0])) for link in sweep.trials[0].links]
+        for rate in RATES
+    }
+    trials = [
+        replace(trial, links=tuple(links[trial.point["rate"]]))
+        for trial in sweep.trials
+        if ("Ring" not in trial.label or trial.point["rate"] != "50 Mbit/s")
+    ]
+    changed = replace(sweep, trials=tuple(trials))
+    assert headline.unlike(changed) == (
+        "Networks differ, so arms are ranked only within each: PS on fat-tree ran on star(hosts=9) at 50 Mbit/s, 100 "
+        "Mbit/s and 200 Mbit/s with 9 workers; Ring on fat-tree ran on star(hosts=9) at 100 Mbit/s and 200 Mbit/s with "
+        "9 workers; BML on BCube ran on bcube(n=3,k=2) at 50 Mbit/s, 100 Mbit/s and 200 Mbit/s with 9 workers."
+    )
+    named = set(names_of_networks(cells(changed)).values())
+    assert named == {"star(hosts=9) with 9 workers", "bcube(n=3,k=2) with 9 workers"}
+
+
 def test_the_networks_of_arms_without_a_pair_are_said_too(run: Run) -> None:
     """Ring ran at a batch at which the first arm failed, and so is beside nothing."""
     left = replace(run, trials=tuple(trial for trial in run.trials if trial.id != "ring-b16"))
@@ -267,3 +289,14 @@ def test_a_finding_rests_on_valid_trials(run: Run) -> None:
     assert headline.unreliable(first) == ""
     assert headline.unreliable(other) == "Not reliable: GST is INVALID in 1 of these 2 trials."
     assert headline.is_believable(only(run, "ps-b64"))  # it says that nothing finished
+
+
+def test_the_doubt_of_a_finding_is_of_the_trials_that_its_numbers_are_from(sweep: Run) -> None:
+    """Of the first arm only the VALID repeat counts, so that the others are not among the trials in doubt."""
+    trials = [
+        judged(trial, "VALID" if (trial.label, trial.repeat) == ("PS on fat-tree", 0) else "INVALID")
+        for trial in sweep.trials
+        if (trial.batch, trial.point["rate"]) == (16, "50 Mbit/s") and "BML" not in trial.label
+    ]
+    run = replace(sweep, trials=tuple(trials))
+    assert headline.unreliable(run) == "Not reliable: GST is INVALID in 3 of these 4 trials."

@@ -292,7 +292,7 @@ def test_a_cell_with_too_few_valid_trials_is_topped_up_and_one_without_any_does_
     assert testbed("run", "spec.yaml", "--out", "second").code == exits.OK
     told = testbed("compare", "first", "second", "--metric", "gst", "--accept-inconclusive")
     assert told.code == exits.UNDECIDED
-    assert "inconclusive: ring, batch 2: GST: second has no VALID trial with it (6 INVALID)" in told.out
+    assert "not compared: ring, batch 2: GST: second has no VALID trial with it (6 INVALID" in told.out
 
 
 def test_repeats_are_the_gates_where_the_spec_leaves_them_open(tmp_path: Path, ran: tuple[Source, Path]) -> None:

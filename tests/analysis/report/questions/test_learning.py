@@ -141,7 +141,7 @@ def test_weights_that_rounding_led_away_are_not_called_equal(run: Run) -> None:
     (trial,) = only(run, "ps-b16").trials
     told = {
         "equal": {},
-        "sums right": {"training_error": 0.05, "curve": None, "checked_sums": 20},
+        "sums\u00a0right": {"training_error": 0.05, "curve": None, "checked_sums": 20},
         "ROUNDED": {"rounding_error": 382.0},
         "DIFFER": {"weights_equal": False},
     }

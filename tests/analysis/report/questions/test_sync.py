@@ -136,13 +136,13 @@ def test_gst_is_drawn_by_the_size_of_keys(run: Run) -> None:
 
 
 def test_a_network_is_told_from_those_whose_trials_are_not_valid(sweep: Run) -> None:
-    """Another rate makes another network: its median is not that of the network at all rates."""
+    """Another rate that no setting tells makes another network: its median is not that of the network at all rates."""
     trials = []
     for trial in sweep.trials:
         is_fast = trial.point["rate"] == "200 Mbit/s"
         links = tuple(replace(link, rate_bps=200e6 if is_fast else 100e6) for link in trial.links)
         verdict = "VALID" if is_fast or trial.label != "BML on BCube" else "INVALID"
-        trials.append(replace(judged(trial, verdict), links=links))
+        trials.append(replace(judged(trial, verdict), links=links, point={"size": trial.point["rate"]}))
     seen = answer(replace(sweep, trials=tuple(trials)), "gst").seen
     (told,) = [text for text in seen if "bcube" in text and "the median GST is" in text]
     assert told.startswith("On bcube(n=3,k=2) at 200 Mbit/s with 9 workers, ")
