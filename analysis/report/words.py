@@ -216,26 +216,31 @@ def listed(items: Iterable[str]) -> str:
 
 def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str], number: str) -> str:
     """Every arm's value, marked if it is not VALID in a number; of many, only the least and the greatest of those of
-    each network that :func:`testbed.analysis.report.cells.believed` gives."""
+    each network that :func:`testbed.analysis.report.cells.believed` gives. An arm at several settings is named with
+    them."""
+    is_arms = len({cell.label for _, cell in values}) == len(values)
+    names = [cell.label if is_arms else in_cell(cell) for _, cell in values]
+    texts = [f"{as_text(value)} for {name}" for (value, _), name in zip(values, names, strict=True)]
     if len(values) <= MOST_NAMED:
-        return listed(f"{as_text(value)} for {marked(cell.label, cell, number)}" for value, cell in values)
+        return listed(marked(text, cell, number) for text, (_, cell) in zip(texts, values, strict=True))
     told, others = believed([cell for _, cell in values], number)
     spans = [
-        _ends([value for value in values if value[1] in of], as_text) + (f" on {network}" if network else "")
+        _ends([(value, text) for (value, cell), text in zip(values, texts, strict=True) if cell in of])
+        + (f" on {network}" if network else "")
         for network, of in by_network(told).items()
     ]
     are = "is" if len(others) == 1 else "are"
-    left = f" (without {counted_as(len(others), 'arm')} that {are} not VALID in {CALLED[number]})" if others else ""
+    which = counted_as(len(others), "arm") if is_arms else f"{len(others)}"
+    left = f" (without {which} that {are} not VALID in {CALLED[number]})" if others else ""
     none = "all of them SIMULATED" if are_simulated(told, number) else f"none of them VALID in {CALLED[number]}"
     doubt = "" if told[0].valid_in(number) else f" ({none})"
     return f"{shortened(spans, MOST_NAMED, '; ', 'more networks')}{left}{doubt}"
 
 
-def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
-    (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
-    return f"{as_text(low)} for {least.label}" + (
-        f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""
-    )
+def _ends(texts: Sequence[tuple[float, str]]) -> str:
+    """The texts of the least and of the greatest value."""
+    least, greatest = min(texts, key=lambda row: row[0]), max(texts, key=lambda row: row[0])
+    return f"{least[1]} to {greatest[1]}" if len(texts) > 1 else least[1]
 
 
 def marked(text: str, cell: MeasuredCell, number: str) -> str:
