@@ -171,22 +171,26 @@ def left_out(run: Run) -> str:
     told = found(run)
     every = {cell.place: cell for cell in cells(run)}
     used = {cell.place for cell in told.used}
+    places = {cell: run.reference_of(*cell) for cell in every}
+    compared_with = {place for cell, place in places.items() if place != cell}
     left: dict[str, Counter[str]] = {}
     for cell in every.values():
-        place = run.reference_of(*cell.place)
+        place = places[cell.place]
         has_own = place is not None and place != cell.place
         is_lonely = place is None and not _is_first(run, cell.place)
-        if cell.place in used or not (has_own or is_lonely or told.alone):
+        is_first_alone = cell.label == run.first and cell.place not in compared_with and not run.has_jobs
+        if cell.place in used or not (has_own or is_lonely or is_first_alone or told.alone):
             continue
-        first = every.get(place) if place is not None else None
-        if told.alone and not has_own:
+        if has_own:
+            why = cause(every.get(place) if place is not None else None, cell, told.number)
+        elif told.alone:
             why = _cause_alone(cell, told.number)
-        elif is_lonely and cell.finished:
-            why = f"{words.against(run)} has no single setting like its own"
+        elif not cell.finished:
+            why = "failed"
         else:
-            why = cause(first, cell, told.number)
+            why = f"{words.against(run)} has no single setting like its own" if is_lonely else "nothing beside it"
         left.setdefault(why, Counter())[cell.label] += 1
-    settings = _settings(run, with_first=bool(told.alone))
+    settings = {**_settings(run, with_first=True), **({} if told.alone else _settings(run))}
     said = []
     for why, counts in left.items():
         labels = [f"{label}{_share(count, settings[label])}" for label, count in counts.items()]

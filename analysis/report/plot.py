@@ -226,14 +226,15 @@ def rows_figure(
     cells: Sequence[MeasuredCell],
     x_title: str,
     span: tuple[float, float],
-    number: str,
+    number: str | Callable[[MeasuredCell], str],
     *,
     shapes: Sequence[Any] = (),
 ) -> Figure:
-    """A figure with a row for each cell, the first on top, over the span of values; rows are marked where ``number`` is
-    INVALID."""
+    """A figure with a row for each cell, the first on top, over the span of values; rows are marked where ``number``,
+    which may depend on the cell, is INVALID."""
     count = len(cells)
-    labels = [tick(cell.label, "" if cell.valid_in(number) else cell.verdict_in(number)) for cell in cells]
+    judged = [(cell, number if isinstance(number, str) else number(cell)) for cell in cells]
+    labels = [tick(cell.label, "" if cell.valid_in(name) else cell.verdict_in(name)) for cell, name in judged]
     layout = {
         "barmode": "stack",
         "xaxis": {"title": {"text": x_title}, "range": [rounded(value) for value in span], "nticks": 7},

@@ -216,28 +216,35 @@ def listed(items: Iterable[str]) -> str:
 
 def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str], number: str) -> str:
     """Every arm's value, marked if it is not VALID in a number; of many, only the least and the greatest of those of
-    each network that :func:`testbed.analysis.report.cells.believed` gives."""
+    each network that :func:`testbed.analysis.report.cells.believed` gives. An arm at several settings is named with
+    them."""
+    is_arms = len({cell.label for _, cell in values}) == len(values)
+    names = [cell.label if is_arms else in_cell(cell) for _, cell in values]
+    rows = [(value, as_text(value), name) for (value, _), name in zip(values, names, strict=True)]
     if len(values) <= MOST_NAMED:
-        return listed(f"{as_text(value)} for {marked(cell.label, cell, number)}" for value, cell in values)
+        return listed(
+            marked(f"{text} for {name}", cell, number) for (_, text, name), (_, cell) in zip(rows, values, strict=True)
+        )
     told, others = believed([cell for _, cell in values], number)
     spans = [
-        _ends([value for value in values if value[1] in of], as_text) + (f" on {network}" if network else "")
+        _ends([row for row, (_, cell) in zip(rows, values, strict=True) if cell in of])
+        + (f" on {network}" if network else "")
         for network, of in by_network(told).items()
     ]
     are = "is" if len(others) == 1 else "are"
-    left = f" (without {counted_as(len(others), 'arm')} that {are} not VALID in {CALLED[number]})" if others else ""
+    which = counted_as(len(others), "arm") if is_arms else f"{len(others)}"
+    left = f" (without {which} that {are} not VALID in {CALLED[number]})" if others else ""
     none = "all of them SIMULATED" if are_simulated(told, number) else f"none of them VALID in {CALLED[number]}"
     doubt = "" if told[0].valid_in(number) else f" ({none})"
     return f"{shortened(spans, MOST_NAMED, '; ', 'more networks')}{left}{doubt}"
 
 
-def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
-    (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
-    if len(values) == 1:
-        return f"{as_text(low)} for {least.label}"
-    if as_text(low) == as_text(high):
-        return f"{as_text(low)} for all"
-    return f"{as_text(low)} for {least.label} to {as_text(high)} for {greatest.label}"
+def _ends(texts: Sequence[tuple[float, str, str]]) -> str:
+    """The least and the greatest value with their names, of rows with a value, the same as text, and a name."""
+    (_, low, least), (_, high, greatest) = min(texts, key=lambda row: row[0]), max(texts, key=lambda row: row[0])
+    if len(texts) == 1:
+        return f"{low} for {least}"
+    return f"{low} for all" if low == high else f"{low} for {least} to {high} for {greatest}"
 
 
 def marked(text: str, cell: MeasuredCell, number: str) -> str:

@@ -212,11 +212,15 @@ def _opened(error: yaml.MarkedYAMLError) -> str:
 
 
 def word_at(text: str, path: Sequence[str | int]) -> str | None:
-    """Return the word that is written at a path in YAML text that can be parsed; None where there is no single word."""
+    """Return the word that is written at a path in YAML text that can be parsed; None where there is no single word.
+
+    One group may stand for a list of it: ``perturb.0.name`` is then at ``perturb.name``.
+    """
     node = _composed(text)
     for key in path:
         if isinstance(node, yaml.MappingNode):
-            node = next((value for name, value in node.value if name.value == str(key)), None)
+            at_key = (value for name, value in node.value if name.value == str(key))
+            node = next(at_key, node if key == 0 else None)
         elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
             node = node.value[key]
         else:

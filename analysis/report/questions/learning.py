@@ -293,8 +293,14 @@ def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, 
     if stuck:
         return row | {"Loss": f"did not fall for {_names(stuck)}", "Took": words.UNKNOWN}
     goal, times = _goal(curves)
-    begin = float(curves[0][1]["loss"].iloc[0])
-    return row | {"Loss": f"{begin:#.3g} to {goal:#.3g}", "Took": words.each(times, words.seconds, JCT)}
+    begin, goal_text = _begin(curves), f"{goal:#.3g}"
+    fell = f"{begin} at first; all reached {goal_text}" if " to " in begin else f"{begin} to {goal_text}"
+    return row | {"Loss": fell, "Took": words.each(times, words.seconds, JCT)}
+
+
+def _begin(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
+    """The first loss of every arm, or the least and the greatest of them."""
+    return words.reach([float(curve["loss"].iloc[0]) for _, curve in curves], "{:#.3g}".format)
 
 
 def _goal(
@@ -314,14 +320,13 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> st
         whose = f" of {_names(stuck)}" if len(stuck) < len(curves) else ""
         return _sentence(f"{where}{same}the loss{whose} did not fall.")
     goal, times = _goal(curves)
-    begin = float(curves[0][1]["loss"].iloc[0])
-    took = words.each(times, words.seconds, JCT)
+    begin, took = _begin(curves), words.each(times, words.seconds, JCT)
+    fell = f"the loss, {begin} at first, fell" if " to " in begin else f"the loss fell from {begin}"
     ends = sorted(float(curve["loss"].iloc[-1]) for _, curve in curves)
     is_back = f"{ends[-1]:#.3g}" != f"{goal:#.3g}" and ends[-1] > goal
     end = " to ".join(dict.fromkeys(f"{loss:#.3g}" for loss in (ends[0], ends[-1])))
     return _sentence(
-        f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {took}."
-        + (f" At the end it was {end}." if is_back else "")
+        f"{where}{same}{fell} to {goal:#.3g} in {took}." + (f" At the end it was {end}." if is_back else "")
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from testbed.analysis.numbers.repeats import GST
+from testbed.analysis.numbers.repeats import GST, ITERATIONS
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, notes
 from testbed.analysis.report.question import Key, Question
 
 LEAST = "#dcc988"
@@ -25,7 +25,8 @@ def parts(study: Study) -> Question | None:
         return None
     cells = [cell for group in groups for cell in group.cells]
     times = [_parts(cell) for cell in cells]
-    frame = pd.DataFrame(plot.identity(cell, None, GST) | row for cell, row in zip(cells, times, strict=True))
+    identities = [plot.identity(cell, None, _judged_by(cell)) for cell in cells]
+    frame = pd.DataFrame(identity | row for identity, row in zip(identities, times, strict=True))
 
     def figure(group: Group, start: int) -> plot.Figure:
         traces = [
@@ -34,7 +35,7 @@ def parts(study: Study) -> Question | None:
                 y,
                 name,
                 shade or plot.colour(study.run, cell.label),
-                cell.valid_in(GST),
+                cell.valid_in(_judged_by(cell)),
                 what or "beyond the least time",
             )
             for y, cell in enumerate(group.cells)
@@ -42,12 +43,20 @@ def parts(study: Study) -> Question | None:
         ]
         span = plot.from_zero(frame["iteration_s"], room=1.08)
         return plot.timed(
-            plot.rows_figure(traces, group.cells, "of an iteration (s)", span, GST), "x", frame["iteration_s"].max()
+            plot.rows_figure(traces, group.cells, "of an iteration (s)", span, _judged_by),
+            "x",
+            frame["iteration_s"].max(),
         )
 
     asked = sum(cell.middle("gst_median_s") is not None for group in study.groups for cell in group.cells)
     of = "" if len(cells) == asked else f"; known of {len(cells)} of {asked}"
-    shares = [(row["more_s"] / row["iteration_s"], cell) for cell, row in zip(cells, times, strict=True)]
+    with_gst = [cell for cell in cells if cell.valid_in(GST)]
+    left_out = believed(with_gst, ITERATIONS)[1]
+    shares = [
+        (row["more_s"] / row["iteration_s"], cell)
+        for cell, row in zip(cells, times, strict=True)
+        if cell not in left_out
+    ]
     keys = (Key(what, shade) for _, what, shade in PARTS if what)
     return Question(
         "overhead",
@@ -57,10 +66,16 @@ def parts(study: Study) -> Question | None:
         (
             f"Share of an iteration beyond computing and the least time for the bytes: "
             f"{words.each(shares, '{:.1%}'.format, GST)}{of}.",
+            *words.not_told(with_gst, ITERATIONS),
         ),
         DEFINED + notes(cells, "overhead"),
         (*plot.legend(study.run, None), *keys),
     )
+
+
+def _judged_by(cell: MeasuredCell) -> str:
+    """The number that the parts of an iteration are judged by: of the two that they are from, one that is not VALID."""
+    return next((number for number in (GST, ITERATIONS) if not cell.valid_in(number)), GST)
 
 
 def _is_known(cell: MeasuredCell) -> bool:

@@ -216,11 +216,13 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
     told, _ = believed(cells, GST)
-    sentences = [_seen_on(network, of) for network, of in by_network(told, cells).items()]
+    is_part = len(told) < len(cells)
+    sentences = [_seen_on(network, of, is_part) for network, of in by_network(told, cells).items()]
     return words.of_networks(sentences, "the table of all arms") + words.not_told(cells, GST)
 
 
-def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
+def _seen_on(network: str, cells: Sequence[MeasuredCell], is_part: bool) -> list[str]:
+    """Say so of one network; a cell that alone counts of several is named."""
     near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
     wide = [(spread, cell) for cell in cells if (spread := _p95_over_median(cell)) is not None]
     on = f"On {network}, " if network else ""
@@ -231,7 +233,8 @@ def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
         farthest = high[1] if high[0] * low[0] >= 1 else low[1]
         far = f"; {words.in_cell(farthest)} is farthest from it" if " to " in span else ""
         of = "" if len(near) == len(cells) else f" (known of {len(near)} of {len(cells)})"
-        sentences.append(f"{on or 'The '}{'the ' if on else ''}median GST is {span} its lower bound{of}{far}.")
+        whose = f" of {words.in_cell(low[1])}" if is_part and len(near) == 1 else ""
+        sentences.append(f"{on or 'The '}{'the ' if on else ''}median GST{whose} is {span} its lower bound{of}{far}.")
     if len(wide) == 1 < len(cells):
         spread, cell = wide[0]
         which = f"{on}only one of {len(cells)} 95th percentiles is VALID"

@@ -227,6 +227,16 @@ def test_settings_at_which_only_the_closest_arm_is_compared_are_told_apart(sweep
     )
 
 
+def test_settings_at_which_nothing_is_beside_the_first_arm_are_left_out(sweep: Run) -> None:
+    run = on_one_network(sweep, without=("BML on BCube", "50 Mbit/s"))
+    alone = [trial for trial in run.trials if trial.label == run.first or trial.point["rate"] == "100 Mbit/s"]
+    assert headline.left_out(run) == ""
+    assert (
+        headline.left_out(replace(run, trials=tuple(alone)))
+        == "Left out: PS on fat-tree at 2 of 3 settings (nothing beside it)."
+    )
+
+
 def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
     assert (

@@ -108,6 +108,17 @@ def test_of_many_arms_the_ends_of_each_network_are_named(run: Run) -> None:
     assert words.each(values[3:], "{:g}".format, "jct") == "3 for arm 3, 4 for arm 4 (INVALID in JCT) and 5 for arm 5"
 
 
+def test_an_arm_at_several_settings_is_named_with_them(run: Run) -> None:
+    found = [cell for cell in cells(run) if cell.label == "BML on BCube"]
+    values = [(1.0, found[0]), (2.0, found[1])]
+    assert (
+        words.each(values, "{:g}".format, "gst") == "1 for BML on BCube at batch 16 and 2 for BML on BCube at batch 64"
+    )
+    others = [(3.0, cell) for cell in cells(run) if cell.label == "Ring on fat-tree"]
+    told = words.each([*values, *others, (4.0, found[0])], "{:g}".format, "gst")
+    assert told.startswith("1 for BML on BCube at batch 16 to 4 for BML on BCube at batch 16 on bcube")
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

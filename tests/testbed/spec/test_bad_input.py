@@ -60,6 +60,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "overlap_off": ("  iterations: 3\n", "  iterations: 3\n  overlap: off\n"),
     "label_no": ("label: PS", "label: no"),
     "label_on": ("label: PS", "label: on"),
+    "name_off_of_a_group_alone": (
+        "arms:\n",
+        "perturb: {kind: straggle, name: off, probability: 10 %, slowdown: 2}\narms:\n",
+    ),
     "label_null": ("label: PS", "label: null"),
     "label_empty": ("label: PS", "label:"),
     "label_of_a_version": ("label: PS", "label: 1.10"),

@@ -36,8 +36,19 @@ def test_other_losses_are_told_apart(run: Run) -> None:
         "batch 16": "different",
         "batch 64": "the same",
     }
+    assert rows["batch 16"]["Loss"].startswith("1.15 to 2.30 at first; all reached ")
     assert all(row["Took"].count("for ") == 3 - (name == "batch 64") for name, row in rows.items())
     assert question.panels[0].figure["layout"]["yaxis"]["rangemode"] == "normal"  # fitted: a loss need not come near 0
+
+
+def test_arms_that_begin_with_other_losses_are_told_so(run: Run) -> None:
+    def more(samples: Any) -> Any:
+        return samples.assign(loss=samples["loss"] + 0.02)
+
+    both = only(run, *BOTH)
+    trials = tuple(replace(t, samples=more(t.samples)) if t.id == "bml-b16" else t for t in both.trials)
+    (sentence,) = answer(replace(both, trials=trials), "loss").seen
+    assert sentence.startswith("Batch 16: the arms had different losses; the loss, 2.30 to 2.32 at first, fell to ")
 
 
 def test_a_loss_that_rises_again_at_the_end_is_told(run: Run) -> None:

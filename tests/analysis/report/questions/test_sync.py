@@ -26,6 +26,13 @@ def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
     )
 
 
+def test_the_one_arm_that_counts_of_several_is_named(run: Run) -> None:
+    both = with_metrics(only(run, "ps-b16", "ring-b16"), "ps-b16", gst_ratio=1.01)
+    ps, ring = both.trials
+    seen = answer(replace(both, trials=(judged(ps, "VALID"), judged(ring, "INVALID"))), "gst").seen
+    assert seen[0] == "The median GST of PS on fat-tree at batch 16 is 1.01× its lower bound."
+
+
 def test_a_spread_of_repeats_is_that_within_a_trial(run: Run) -> None:
     slow, fast = only(run, "ps-b16").trials, with_metrics(only(run, "ps-b16"), "ps-b16", gst_median_s=0.1).trials
     twice = replace(run, trials=(*slow, *(replace(trial, repeat=1) for trial in fast)))
