@@ -35,6 +35,7 @@ from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.perturb.kinds.base import STEPS, Perturbation
 from testbed.recovery.deaths import undisturbed
+from testbed.topologies.model import Topology
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -70,7 +71,7 @@ class Simulator:
         MissingToolError: there is no compiled solver.
     """
 
-    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Queues) -> None:
+    def __init__(self, limits: Limits, engine: Callable[[Topology], Network] = Queues.over) -> None:
         self.limits, self._engine = limits, engine
         library()
 
@@ -139,7 +140,7 @@ class Simulator:
         seed, goodput = trial.spec.seed, trial.network.goodput
         first = trial.jobs[0]
         if (trace := first.workload.traced(trial.network.folder, first.world)) is not None:
-            network = self._engine(np.array(trial.topology.rates_bps))
+            network = self._engine(trial.topology)
             wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput)
             said = simulated_ranks.play(first, trace, wires, files, DONE, ticks)
             return _Ran(said, network.carried_bytes(), {first.name: (0.0, network.now_s)})
