@@ -35,6 +35,7 @@ from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.perturb.kinds.base import STEPS, Perturbation
 from testbed.recovery.deaths import undisturbed
+from testbed.topologies.model import Topology
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -70,7 +71,7 @@ class Simulator:
         MissingToolError: there is no compiled solver.
     """
 
-    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Queues) -> None:
+    def __init__(self, limits: Limits, engine: Callable[[Topology], Network] = Queues.over) -> None:
         self.limits, self._engine = limits, engine
         library()
 
@@ -140,7 +141,7 @@ class Simulator:
         first = trial.jobs[0]
         trace = first.workload.traced(trial.network.folder, first.world)
         if trace is not None or first.kind.simulation.is_by_message:
-            network = self._engine(np.array(trial.topology.rates_bps))
+            network = self._engine(trial.topology)
             wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput)
 
             def completed(iterations: int) -> None:
