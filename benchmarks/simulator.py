@@ -4,6 +4,7 @@
     python benchmarks/simulator.py --runs          # whole runs: many iterations beside few, and memory
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
+    python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
                                                    # known_errors.json, and keeps the others
 
@@ -17,7 +18,8 @@ memory that it had with 1,024.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
-stands the error of max-min fair shares.
+stands the error of max-min fair shares. Of jobs, the median GST counts of iterations in which all jobs ran, without the
+first one; a row has the jobs of a scheme beside those of the others.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,12 +51,13 @@ from testbed.execution.simulated import Simulator
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
-from testbed.fidelity.known_errors import PATH
+from testbed.fidelity.known_errors import PATH, row_name
 from testbed.lab.netns import NetnsLab
 from testbed.lab.simulator.place import LIMITS
 from testbed.run_directory import stored
 from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
 from testbed.workloads.play.arena import Arena, Network
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player
@@ -65,7 +68,11 @@ from testbed.workloads.sync.chunks import whole
 from testbed.workloads.sync.schemes import build
 
 FLOATS, RATE_BPS = 25_000_000, 10**10
-ENGINES: dict[str, Callable[[NDArray[np.float64]], Network]] = {"queues": Queues, "fluid": Fluid, "simgrid": SimGrid}
+ENGINES: dict[str, Callable[[Topology], Network]] = {
+    "queues": Queues.over,
+    "fluid": Fluid.over,
+    "simgrid": SimGrid.over,
+}
 
 
 class Row(NamedTuple):
@@ -106,6 +113,22 @@ workload: {{kind: profile, model: lenet5, batch: 2, iterations: 8, compute: {{mo
 arms:
 {arms}
 """
+JOBS = """
+name: simulator-errors-of-jobs
+lab: netns
+links: {rate: 200 Mbit/s, level 2: {rate: 200 Mbit/s}}
+workload: {kind: profile, model: lenet5, batch: 2, iterations: 10, compute: {mode: paced, pace: {2: 50 ms}}}
+arms:
+"""
+PAIRS = (("ring", "ps"), ("ring", "ring"), ("ps", "ps"))
+PAIR = """\
+  - label: {0}, {1}
+    topology: "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"
+    jobs:
+      - {{name: a, scheme: {0}, hosts: [h0, h4, h1, h5]}}
+      - {{name: b, scheme: {1}, hosts: [h2, h3, h6, h7]}}
+"""
+"""Jobs across two racks, whose only link between them is as fast as a host's."""
 ALIKE, SETTLED = 1.01, 3
 FEW, MANY, MOST_RATIO, MOST_MB = 3, 100, 3.0, 300
 RUN = """
@@ -211,15 +234,16 @@ def _run(network: str, scheme: str, compute: str, scale: int, iterations: int) -
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
-def emulate(run: Path, only: str | None) -> None:
-    """Make a run of all schemes, or of one, in the lab netns."""
+def emulate(run: Path, only: str | None, *, jobs: bool) -> None:
+    """Make a run of all schemes, or of one, or of jobs, in the lab netns."""
     arms = [
         f'  - {{scheme: "{scheme}", topology: "{network}"}}'
         for network, schemes in EMULATED.items()
         for scheme in schemes
         if only in (None, scheme)
     ]
-    source = read(SPEC.format(arms="\n".join(arms)), "simulator-errors", Path())
+    text = JOBS + "".join(PAIR.format(*pair) for pair in PAIRS) if jobs else SPEC.format(arms="\n".join(arms))
+    source = read(text, "simulator-errors", Path())
     with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
 
@@ -230,9 +254,9 @@ def errors(runs: Sequence[Path]) -> None:
     cells, seen = [], Counter[str]()
     for run in runs:
         source = stored.source_of(run, ["lab=simulator"])
-        queued, fluid = (_simulated(source, engine) for engine in (Queues, Fluid))
-        for name, record in stored.records(run).items():
-            scheme, network = cell = record["scheme"], record["topology"]
+        queued, fluid = (_simulated(source, engine) for engine in (Queues.over, Fluid.over))
+        for scheme, network, name, record in _cells(run):
+            cell = scheme, network
             said, emulated_s = _emulated(run, name, record)
             seen[said] += 1
             if emulated_s is None:
@@ -256,19 +280,30 @@ def errors(runs: Sequence[Path]) -> None:
     PATH.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
-def _simulated(source: Source, engine: Callable[[NDArray[np.float64]], Network]) -> dict[tuple[str, str], float]:
+def _simulated(source: Source, engine: Callable[[Topology], Network]) -> dict[tuple[str, str], float]:
     """Simulated GST (s) of a spec's trials, by scheme and network."""
     found: dict[tuple[str, str], float] = {}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         with Experiment.new(source, run, partial(Here, partial(Simulator, LIMITS, engine))) as experiment:
             experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
-        for name, record in stored.records(run).items():
+        for scheme, network, name, _ in _cells(run):
             settled_s = _settled_s(run, name)
             if settled_s is None:  # the iterations of some go around in a circle
                 settled_s = float(np.median(_gst_s(run, name)[SETTLED:]))
-            found[record["scheme"], record["topology"]] = settled_s
+            found[scheme, network] = settled_s
     return found
+
+
+def _cells(run: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Yield, of each trial or job of one, the row that its error is in, its network, the name of its samples, and its
+    record."""
+    for name, record in stored.records(run).items():
+        jobs = record["jobs"] or [record]
+        for job in jobs:
+            others = [other["scheme"] for other in jobs if other is not job]
+            own = f"{name}+{job['job']}" if record["jobs"] else name
+            yield row_name(job["scheme"], others), record["topology"], own, job
 
 
 def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -279,8 +314,12 @@ def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, flo
 
 
 def _settled_s(run: Path, name: str) -> float | None:
-    """The median GST from the first iterations on that are alike; None where there are none."""
+    """The median GST from the first iterations on that are alike; None where there are none. Of a job, that of
+    iterations in which all jobs ran, without the first."""
     gst_s = _gst_s(run, name)
+    if "+" in name:
+        ends_s = [_ends_s(path) for path in (run / "samples").glob(f"{name.partition('+')[0]}+*.parquet")]
+        return float(np.median(gst_s[1:][_ends_s(run / "samples" / f"{name}.parquet")[1:] <= min(map(max, ends_s))]))
     for first in range(len(gst_s) - SETTLED + 1):
         some = gst_s[first : first + SETTLED]
         if some.max() <= ALIKE * some.min():
@@ -294,12 +333,18 @@ def _gst_s(run: Path, name: str) -> NDArray[np.float64]:
     return found
 
 
+def _ends_s(samples: Path) -> NDArray[np.float64]:
+    ends: NDArray[np.float64] = pd.read_parquet(samples).groupby("iteration")["end_s"].max().to_numpy()
+    return ends
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--runs", action="store_true")
     parser.add_argument("--emulate", type=Path, metavar="RUN")
     parser.add_argument("--scheme", help="with --emulate: this one alone")
+    parser.add_argument("--jobs", action="store_true", help="with --emulate: jobs, in place of schemes")
     parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -309,7 +354,7 @@ def main() -> int:
     if asked.runs:
         return 0 if runs() else 1
     if asked.emulate:
-        emulate(asked.emulate, asked.scheme)
+        emulate(asked.emulate, asked.scheme, jobs=asked.jobs)
         return 0
     if asked.errors:
         errors(asked.errors)

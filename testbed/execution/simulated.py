@@ -19,7 +19,7 @@ from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import simulated_ranks
+from testbed.execution import simulated_messages, simulated_ranks
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
@@ -35,6 +35,7 @@ from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.perturb.kinds.base import STEPS, Perturbation
 from testbed.recovery.deaths import undisturbed
+from testbed.topologies.model import Topology
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -70,7 +71,7 @@ class Simulator:
         MissingToolError: there is no compiled solver.
     """
 
-    def __init__(self, limits: Limits, engine: Callable[[NDArray[np.float64]], Network] = Queues) -> None:
+    def __init__(self, limits: Limits, engine: Callable[[Topology], Network] = Queues.over) -> None:
         self.limits, self._engine = limits, engine
         library()
 
@@ -138,10 +139,19 @@ class Simulator:
     def _played(self, trial: Trial, files: Files, timeline: ScheduleTimeline, ticks: Callable[[int], None]) -> _Ran:
         seed, goodput = trial.spec.seed, trial.network.goodput
         first = trial.jobs[0]
-        if (trace := first.workload.traced(trial.network.folder, first.world)) is not None:
-            network = self._engine(np.array(trial.topology.rates_bps))
+        trace = first.workload.traced(trial.network.folder, first.world)
+        if trace is not None or first.kind.simulation.is_by_message:
+            network = self._engine(trial.topology)
             wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput)
-            said = simulated_ranks.play(first, trace, wires, files, DONE, ticks)
+
+            def completed(iterations: int) -> None:
+                timeline.completed(iterations, network.now_s)
+                ticks(iterations)
+
+            if trace is None:
+                said = simulated_messages.play(first, wires, completed)
+            else:
+                said = simulated_ranks.play(first, trace, wires, files, DONE, completed)
             return _Ran(said, network.carried_bytes(), {first.name: (0.0, network.now_s)})
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine)
         if trial.is_shared:
@@ -180,7 +190,7 @@ def _require_job(job: Job) -> None:
     if not job.kind.simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a synchronous scheme that testbed's engine runs, such as ring or ps, or gloo, or {LABS}",
+            fix=f"take a scheme that testbed's engine runs, such as ring, ps or ssp, or gloo, or {LABS}",
         )
     if job.work.is_trained:
         raise SpecError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def lines(played: Played) -> dict[str, Lines]:
     """Return, by process, the lines that it would have written."""
     job, ends_s, notes = played.job, played.ends_s, played.notes
     sent_bytes = _by_nodes(played)
-    ranks = {name: rank for rank, name in enumerate(job.workers)}
+    ranks = _ranks(job)
     start_s = np.vstack([np.full(job.world, played.begun_s), ends_s[:-1]])
     compute_s = job.pace_s.T if len(notes) else due_s(job)[:, :, -1]
     ready_s = notes[:, :, 0] if len(notes) else start_s + compute_s
@@ -80,7 +80,6 @@ def lines(played: Played) -> dict[str, Lines]:
     said: dict[str, Lines] = {}
     for name, node in job.processes.items():
         rank = ranks.get(name)
-        hello = {"rank": rank, "node": node, "device": "none", "congestion_control": "none"}
         own: Lines = []
         if rank is not None:
             rows = zip(*(each[:, rank].tolist() for each in columns), strict=True)
@@ -95,8 +94,18 @@ def lines(played: Played) -> dict[str, Lines]:
             for line, noted in zip(own, notes, strict=False):
                 line.update(job.kind.simulation.iteration(tuple(noted[rank, 1:].tolist())))
         done = {**DONE, **job.kind.simulation.done(sent_bytes.get(node, {}))}
-        said[name] = [{"kind": "hello", **hello}, *own, {"kind": "done", **done}]
+        said[name] = [hello(job, name), *own, {"kind": "done", **done}]
     return said
+
+
+def hello(job: Job, name: str) -> dict[str, Any]:
+    """Return a process's first line."""
+    who = {"rank": _ranks(job).get(name), "node": job.processes[name]}
+    return {"kind": "hello", **who, "device": "none", "congestion_control": "none"}
+
+
+def _ranks(job: Job) -> dict[str, int]:
+    return {name: rank for rank, name in enumerate(job.workers)}
 
 
 def _by_nodes(played: Played) -> dict[int, dict[int, int]]:

@@ -44,7 +44,7 @@ from testbed.fidelity import (
     underlay,
     wire,
 )
-from testbed.fidelity.known_errors import known_errors
+from testbed.fidelity.known_errors import known_errors, row_name
 from testbed.fidelity.seen import Seen
 from testbed.workloads.kinds import kinds
 from testbed.workloads.sync.cost import goodput
@@ -111,12 +111,13 @@ def judge(seen: Seen) -> dict[str, Any]:
 
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
-    model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme,
-    whose trials had no other job."""
+    model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme, alone
+    or beside the same schemes."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    if seen.job.kind.simulation.is_of_trees and not seen.trial.is_shared:  # as the trials that errors are known from
-        judged["numbers"][GST]["error"] = known_errors().get(seen.job.written_scheme, {}).get("worst")
+    if seen.job.kind.simulation.is_of_trees:  # as the trials that errors are known from
+        others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
+        judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():
         number["verdict"] = SIMULATED if number["verdict"] == VALID else number["verdict"]
     return judged | {"verdict": joint_verdict(number["verdict"] for number in judged["numbers"].values())}

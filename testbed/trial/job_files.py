@@ -121,7 +121,7 @@ def worker_jobs(
             forest=str(files.plan(job.name)),
             peers=tuple(peers(addresses, job, name, ports)),
             training=training(job, files),
-            compute=_compute(job, ranks.get(name)),
+            compute=compute_of(job, ranks.get(name)),
             overlap=job.work.overlap,
             buckets=job.gradient.buckets,
             priority=job.work.priority == "layer",
@@ -179,7 +179,7 @@ def training(job: Job, files: Files) -> Task:
     return replace(task, **own)  # a task of prepared files has both fields
 
 
-def _compute(job: Job, rank: int | None) -> Compute:
+def compute_of(job: Job, rank: int | None) -> Compute:
     """Return how a worker computes, its own slowdowns included."""
     slow = job.stragglers
     if slow is None or rank is None:

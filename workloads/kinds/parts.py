@@ -6,7 +6,7 @@ Callers ask whether a part is there, if it may be None. Kinds without a part def
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from testbed.base.check import About, Check
-    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.job import Compute, WorkerJob
     from testbed.workloads.kinds.evidence import Expected, Told
     from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, Collected, RankRows
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from testbed.workloads.play.exchange import Moved
     from testbed.workloads.play.steps import Steps
     from testbed.workloads.play.synchronisation import Synchronisation
+    from testbed.workloads.play.wires import Wires
     from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
 
@@ -415,22 +416,41 @@ class Table(Generic[P]):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Iterations:
+    """Iterations that are played by message.
+
+    Attributes:
+        floats: those of the gradient.
+        count: how many there are; where whoever is faster does more of them, that is of each worker on average.
+        computes: how workers compute, by rank.
+        done: called with how many are done.
+    """
+
+    floats: int
+    count: int
+    computes: Sequence[Compute]
+    done: Callable[[int], None]
+
+
 class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
         overlaps: values of ``overlap`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
+        is_by_message: whether :meth:`play` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
     """
 
     overlaps: Collection[str] = ("none", "layer")
     is_of_trees = False
+    is_by_message = False
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 
     def knows(self, plan: P) -> bool:
-        """Whether a plan has :meth:`messages` and a :meth:`synchronisation`."""
+        """Whether a plan has :meth:`messages`, and a :meth:`synchronisation` or :meth:`play`."""
         return False
 
     def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
@@ -440,6 +460,11 @@ class Simulation(Generic[P]):
     def synchronisation(self, plan: P, chunks: tuple[Gradient, int]) -> Synchronisation:
         """Return what is decided in an iteration; ``chunks`` are what is synchronised, and the size (bytes) of its
         chunks."""
+        raise NotImplementedError
+
+    def play(self, plan: P, asked: Iterations, wires: Wires) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """Play a whole trial. Return by node what its process says of iterations, and, last, what it says at its end
+        besides what all say."""
         raise NotImplementedError
 
     def iteration(self, waited_s: tuple[float, ...]) -> Mapping[str, Any]:

@@ -93,8 +93,7 @@ class Arena:
     """Simulated time of a topology, in which players (:class:`.player.Player`) share links.
 
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
-    rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network from the rates of its
-    directed links.
+    rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network.
 
     Raises:
         MissingToolError: there is no compiled library.
@@ -108,11 +107,11 @@ class Arena:
         seed: int = 0,
         goodput: float = 1.0,
         timeline: Timeline | None = None,
-        engine: Callable[[NDArray[np.float64]], Network] = Fluid,
+        engine: Callable[[Topology], Network] = Fluid.over,
     ) -> None:
         self.topology, self.seed, self.goodput = topology, seed, goodput
         self._library, self._timeline = library(), timeline or Planned()
-        self._network = engine(np.array(topology.rates_bps))
+        self._network = engine(topology)
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
         self.address = self._library.arena_new(ctypes.byref(self._called.calls()), MOST_AT_ONCE)
         """Address of what ``player.c`` knows of it, for its players."""

@@ -6,16 +6,17 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base import compiled
 from testbed.base.errors import MemoryLimitError
+from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 5
+VERSION = 6
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -39,6 +40,7 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
+    ("queues_bridge", None, [POINTER, POINTER]),
     ("arena_new", POINTER, [POINTER, WHOLE]),
     ("arena_step", ctypes.c_int, [POINTER, REAL]),
     ("arena_told", INTEGERS, [POINTER]),
@@ -90,6 +92,11 @@ class Compiled:
         self._network = self._function("new")(self._links, rates.ctypes.data)
         if not self._network:
             raise no_memory()
+
+    @classmethod
+    def over(cls, topology: Topology) -> Self:
+        """Set up the links of a topology."""
+        return cls(np.array(topology.rates_bps))
 
     def __del__(self) -> None:
         if getattr(self, "_network", None):

@@ -1,8 +1,9 @@
 /* The network of queues.py: links that send one segment after the other, in the order in which they came.
  *
  * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
- * them at a time in the queue of its first link. A link begins to send a segment on as soon as it can send it without
- * a gap. Time is in seconds, sizes are in bits.
+ * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
+ * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it until the acknowledgement is back, which waits at
+ * each link of the way back behind what is there: at link l ^ 1 for link l. Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -14,6 +15,8 @@
 
 #define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time */
 #define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
+#define BUFFER_BITS (8.0 * 4194304)      /* Linux's largest send buffer, unless tcp_wmem says another one */
+#define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free (sk_stream_is_writeable) */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
@@ -23,9 +26,14 @@ struct segment {
 };
 
 struct port {
-    double rate_bps, free_s, event_s, left_bits, carried_bits;
+    double rate_bps, free_s, event_s, left_bits, carried_bits, waiting_bits;
     int32_t first, last; /* segments that wait */
     int32_t ending;      /* connection whose message ends with the segment that is sent now, or -1 */
+    bool is_bridged;     /* it leads to a node that hands segments on without taking them from their sender */
+};
+
+struct acknowledgement {
+    double at_s, bits;
 };
 
 struct connection {
@@ -33,13 +41,17 @@ struct connection {
     struct messages messages; /* those that are not cut yet */
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
-    int32_t hops;
+    double given_bits, buffered_bits, sent_bits, acknowledged_bits; /* since the beginning */
+    struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
+    int32_t hops, own_hops, back_room, back_first, back_count;
+    bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
 };
 
 struct event {
     double at_s;
     uint64_t order;
-    int32_t what;        /* a port, or ~(a segment that comes to its next port) */
+    int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
+    bool is_back;        /* an acknowledgement is back at that connection */
 };
 
 struct queues {
@@ -74,6 +86,7 @@ void queues_free(struct queues *q) {
     for (int64_t i = 0; i < q->connections; i++) {
         free(q->connection[i].path);
         free(q->connection[i].messages.sizes);
+        free(q->connection[i].back);
     }
     free(q->port); free(q->connection); free(q->segment); free(q->event); free(q->ended); free(q);
 }
@@ -95,6 +108,12 @@ struct queues *queues_new(int64_t ports, const double *rate_bps) {
     return q;
 }
 
+/* Say of each link whether it is bridged, before there are connections. */
+void queues_bridge(struct queues *q, const bool *is_bridged) {
+    for (int64_t l = 0; l < q->ports; l++)
+        q->port[l].is_bridged = is_bridged[l];
+}
+
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
@@ -103,7 +122,10 @@ int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!own)
         return NO_MEMORY;
     memcpy(own, path, (size_t)hops * sizeof *own);
-    q->connection[q->connections] = (struct connection){.path = own, .hops = (int32_t)hops};
+    int32_t own_hops = 1;
+    while (own_hops < hops && q->port[own[own_hops - 1]].is_bridged)
+        own_hops++;
+    q->connection[q->connections] = (struct connection){.path = own, .hops = (int32_t)hops, .own_hops = own_hops};
     return q->connections++;
 }
 
@@ -111,12 +133,12 @@ static bool is_before(const struct event *a, const struct event *b) {
     return a->at_s < b->at_s || (a->at_s == b->at_s && a->order < b->order);
 }
 
-static void push(struct queues *q, double at_s, int32_t what) {
+static void push(struct queues *q, double at_s, int32_t what, bool is_back) {
     if (!grow(&q->event, &q->events_room, q->events, sizeof *q->event)) {
         q->lacks_memory = true;
         return;
     }
-    struct event e = {at_s, q->order++, what};
+    struct event e = {at_s, q->order++, what, is_back};
     int64_t at = q->events++;
     for (int64_t above; at && is_before(&e, &q->event[above = (at - 1) / 4]); at = above)
         q->event[at] = q->event[above];
@@ -149,7 +171,7 @@ static void schedule(struct queues *q, int32_t l) {
     if (isinf(at_s) || at_s == p->event_s)
         return;
     p->event_s = at_s;
-    push(q, at_s, l);
+    push(q, at_s, l, false);
 }
 
 static void append(struct queues *q, struct port *p, int32_t s) {
@@ -159,12 +181,66 @@ static void append(struct queues *q, struct port *p, int32_t s) {
     else
         q->segment[p->last].next = s;
     p->last = s;
+    p->waiting_bits += q->segment[s].bits;
 }
 
-/* Put segments of a connection into the queue of its first link, as many as it may have there. */
+/* Take what has been acknowledged until now out of the send buffer, and as much into it as there is room for. */
+static void fill(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    while (c->back_count && c->back[c->back_first].at_s <= q->now_s) {
+        c->acknowledged_bits += c->back[c->back_first].bits;
+        c->back_first = (c->back_first + 1) % c->back_room;
+        c->back_count--;
+    }
+    if (!c->is_full || c->buffered_bits - c->acknowledged_bits <= ROOM_AGAIN) {
+        c->buffered_bits = fmax(c->buffered_bits, fmin(c->given_bits, c->acknowledged_bits + BUFFER_BITS));
+        c->is_full = c->buffered_bits < c->given_bits;
+    }
+    if (c->is_full && c->back_count && !c->is_awaited) {
+        c->is_awaited = true;
+        push(q, c->back[c->back_first].at_s, number, true);
+    }
+}
+
+/* A segment leaves the last link. Without anything on the way back, it counts as acknowledged at once. */
+static void acknowledge(struct queues *q, int32_t number, double bits, double left_s) {
+    struct connection *c = &q->connection[number];
+    double wait_s = 0;
+    for (int32_t hop = c->hops; hop--;) {
+        const struct port *p = &q->port[c->path[hop] ^ 1];
+        if (p->waiting_bits > 0 && p->rate_bps > 0)
+            wait_s += p->waiting_bits / p->rate_bps;
+    }
+    if (wait_s <= 0 && !c->back_count) {
+        c->acknowledged_bits += bits;
+        return;
+    }
+    if (c->back_count == c->back_room) {
+        int32_t room = c->back_room ? 2 * c->back_room : 8;
+        struct acknowledgement *more = malloc((size_t)room * sizeof *more);
+        if (!more) {
+            q->lacks_memory = true;
+            return;
+        }
+        for (int32_t i = 0; i < c->back_count; i++)
+            more[i] = c->back[(c->back_first + i) % c->back_room];
+        free(c->back);
+        c->back = more;
+        c->back_room = room;
+        c->back_first = 0;
+    }
+    double at_s = left_s + wait_s;
+    if (c->back_count) /* none overtakes another */
+        at_s = fmax(at_s, c->back[(c->back_first + c->back_count - 1) % c->back_room].at_s);
+    c->back[(c->back_first + c->back_count++) % c->back_room] = (struct acknowledgement){at_s, bits};
+}
+
+/* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
-    while (c->offered_bits < OFFERED_BITS && (c->left || c->messages.count)) {
+    fill(q, number);
+    while (c->offered_bits < OFFERED_BITS && (c->left || c->messages.count) &&
+           (!c->is_full || c->sent_bits < c->buffered_bits)) {
         if (!c->left) {
             double bits = messages_first(&c->messages);
             messages_drop(&c->messages);
@@ -182,12 +258,14 @@ static void offer(struct queues *q, int32_t number) {
         }
         c->left--;
         c->offered_bits += c->each_bits;
+        c->sent_bits += c->each_bits;
         q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left};
         append(q, &q->port[c->path[0]], s);
     }
 }
 
 static void come(struct queues *q, int32_t l, int32_t s);
+static void serve(struct queues *q, int32_t l);
 
 /* Send the first segment that waits at a port, which is free. */
 static void start(struct queues *q, int32_t l) {
@@ -198,25 +276,30 @@ static void start(struct queues *q, int32_t l) {
     p->first = segment->next;
     p->free_s = fmax(q->now_s + segment->bits / p->rate_bps, segment->tail_s);
     p->carried_bits += segment->bits;
-    if (segment->hop + 1 == c->hops) {
-        p->ending = segment->is_last ? segment->connection : -1;
+    p->waiting_bits = p->first < 0 ? 0 : p->waiting_bits - segment->bits;
+    int32_t number = segment->connection;
+    bool leaves = segment->hop + 1 == c->own_hops, is_end = segment->hop + 1 == c->hops;
+    if (leaves)
+        c->offered_bits -= segment->bits;
+    if (is_end) {
+        p->ending = segment->is_last ? number : -1;
+        acknowledge(q, number, segment->bits, p->free_s);
         segment->next = q->unused;
         q->unused = s;
     }
-    if (!segment->hop) {
-        c->offered_bits -= segment->bits;
-        int32_t number = segment->connection;
-        offer(q, number); /* it may move the segments */
-        segment = &q->segment[s];
-    }
+    if (leaves || is_end)
+        offer(q, number); /* it may move the segments, and use this one again if it has ended */
     if (p->first >= 0 || p->ending >= 0)
         schedule(q, l);
-    if (segment->hop + 1 < c->hops) {
+    if ((leaves || is_end) && c->path[0] != l)
+        serve(q, c->path[0]);
+    if (!is_end) {
+        segment = &q->segment[s];
         int32_t next = c->path[++segment->hop];
         segment->tail_s = p->free_s;
         double at_s = p->free_s - segment->bits / q->port[next].rate_bps; /* from then on there is no gap */
         if (at_s > q->now_s)
-            push(q, at_s, ~s);
+            push(q, at_s, ~s, false);
         else
             come(q, next, s);
     }
@@ -242,6 +325,7 @@ int queues_send(struct queues *q, int64_t number, double bits) {
     if (messages_put(&c->messages, bits) < 0)
         return NO_MEMORY;
     q->messages++;
+    c->given_bits += bits;
     offer(q, (int32_t)number);
     serve(q, c->path[0]);
     return q->lacks_memory ? NO_MEMORY : 0;
@@ -290,7 +374,11 @@ int64_t queues_advance(struct queues *q, double until_s) {
     while (q->events && q->event[0].at_s <= last_s) {
         struct event e = pop(q);
         q->now_s = e.at_s;
-        if (e.what < 0)
+        if (e.is_back) {
+            q->connection[e.what].is_awaited = false;
+            offer(q, e.what);
+            serve(q, q->connection[e.what].path[0]);
+        } else if (e.what < 0)
             come(q, q->connection[q->segment[~e.what].connection].path[q->segment[~e.what].hop], ~e.what);
         else if (e.at_s == q->port[e.what].event_s)
             be_free(q, e.what);
@@ -318,9 +406,6 @@ void queues_carried(const struct queues *q, double *bits) {
 
 /* Write what waits at each link, and is not being sent. */
 void queues_waiting(const struct queues *q, double *bits) {
-    for (int64_t l = 0; l < q->ports; l++) {
-        bits[l] = 0;
-        for (int32_t s = q->port[l].first; s >= 0; s = q->segment[s].next)
-            bits[l] += q->segment[s].bits;
-    }
+    for (int64_t l = 0; l < q->ports; l++)
+        bits[l] = q->port[l].waiting_bits;
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.topologies.addressing import is_bridge
+from testbed.topologies.model import Topology
 from testbed.workloads.play.compiled import Compiled
 
 
@@ -12,6 +16,24 @@ class Queues(Compiled):
     """A network whose senders no later link slows down."""
 
     engine = "queues"
+
+    def __init__(self, rate_bps: NDArray[np.float64], is_bridged: NDArray[np.bool_] | None = None) -> None:
+        """Set up links with these rates; ``is_bridged`` says which of them lead to a node that hands segments on
+        without taking them from their sender: bool[L]. The way back of link l is link l ^ 1."""
+        super().__init__(rate_bps)
+        if is_bridged is not None:
+            self._call("bridge", np.ascontiguousarray(is_bridged, np.bool_).ctypes.data)
+
+    @classmethod
+    def over(cls, topology: Topology) -> Self:
+        """Set up the links of a topology."""
+        return cls(np.array(topology.rates_bps), cls.bridged(topology))
+
+    @staticmethod
+    def bridged(topology: Topology) -> NDArray[np.bool_]:
+        """Return which directed links lead to switches that only bridge, or to panels, which are mirrors."""
+        bridges = [node for node in topology.switches if is_bridge(topology, node)]
+        return np.isin([topology.head(link) for link in range(2 * len(topology.links))], bridges)
 
     def waiting_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that wait at each link, without those that it is sending: float64[L]."""

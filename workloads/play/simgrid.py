@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import MissingToolError, TrialError
+from testbed.topologies.model import Topology
 
 PYTHON = "/usr/bin/python3"
 PROCESS = Path(__file__).with_name("simgrid_process.py")
@@ -48,6 +49,11 @@ class SimGrid:
         self._busy, self._now_s = 0, 0.0
         if self._told(rate_bps.tolist()) is None:
             raise MissingToolError(f"SimGrid is not installed for {PYTHON}: {self._complaint()}", fix=FIX)
+
+    @classmethod
+    def over(cls, topology: Topology) -> SimGrid:
+        """Set up the links of a topology."""
+        return cls(np.array(topology.rates_bps))
 
     def __del__(self) -> None:
         if hasattr(self, "_process"):

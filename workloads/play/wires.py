@@ -82,6 +82,10 @@ class Wires:
             if network.is_idle and not self._later:
                 return
             later_s, changes_s = self._later[0][0] if self._later else math.inf, self._timeline.next_s()
+            if changes_s <= network.now_s:
+                for change in self._timeline.take():
+                    network.set_rate(change.link, change.rate_bps)
+                continue
             ended = network.advance(min(later_s, changes_s))
             for number in ended:
                 left, came = self._sent[number].popleft()
@@ -90,10 +94,7 @@ class Wires:
                     self.at(network.now_s + self._delay_s[number], came)
                 else:
                     self._soon.append(came)
-            if not ended and changes_s <= network.now_s:
-                for change in self._timeline.take():
-                    network.set_rate(change.link, change.rate_bps)
-            elif not ended and math.isinf(later_s):
+            if not ended and math.isinf(later_s) and changes_s > network.now_s:
                 return
 
     def _connection(self, src: int, dst: int) -> tuple[int, float]:

@@ -78,6 +78,22 @@ def gst_s(outcome: Outcome) -> list[float]:
     return list(by["sum_s"].max() - by["ready_s"].max())
 
 
+def test_updates_of_an_asynchronous_scheme_are_played_and_judged(tmp_path: Path) -> None:
+    slow = "{kind: rate, links: [h0-s0], share: 10 %, at: iteration 4}"
+    arms = "[{topology: star(hosts=5), scheme: 'ssp(staleness=1,servers=2)'}]"
+    _, outcome = perturbed(tmp_path, slow, arms=arms)
+    record, samples = outcome.record, samples_of(outcome)
+    assert record["fidelity"]["verdict"] == "SIMULATED"
+    assert record["metrics"]["staleness_max"] <= 3 * 2
+    assert sorted(samples["update"]) == list(range(30))
+    (event,) = record["events"]
+    twelfth = samples[samples["update"] == 11].iloc[0]
+    assert twelfth["ready_s"] < event["begun_s"] < twelfth["sum_s"], "four of each of three workers are applied"
+    own = samples[samples["rank"] == 0]
+    took_s, is_late = own["sum_s"] - own["ready_s"] - own["held_s"], own["ready_s"] > event["begun_s"]
+    assert took_s[is_late].min() > 5 * took_s[own["sum_s"] < event["begun_s"]].max()
+
+
 def test_iterations_take_their_computing_and_the_time_of_the_busiest_link(tmp_path: Path) -> None:
     trial, outcome = played(tmp_path)
     assert outcome.record["metrics"]["jct_s"] == pytest.approx(10 * (0.3 + whole_s(trial)))
@@ -392,7 +408,11 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
             ["workload={kind: command, command: sleep 1, inputs: []}", "arms=[{topology: star(hosts=4)}]"],
             "runs no programs",
         ),
-        (["arms=[{topology: star(hosts=4), scheme: async_ps}]"], "cannot play async_ps of kind asynchronous"),
+        (["arms=[{topology: star(hosts=4), scheme: mlfabric_a}]"], "cannot play mlfabric_a of kind fabric"),
+        (
+            ["workload.overlap=layer", "arms=[{topology: star(hosts=4), scheme: ssp}]"],
+            "sends gradients only as a whole",
+        ),
         (["arms=[{topology: star(hosts=4), scheme: openmpi}]"], "cannot play openmpi of kind library"),
         (
             ["arms=[{topology: star(hosts=4), scheme: gloo}]", "workload.overlap=layer"],

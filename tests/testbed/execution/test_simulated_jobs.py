@@ -180,6 +180,13 @@ def test_links_carry_the_bytes_of_all_jobs(tmp_path: Path) -> None:
         assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=1e-6, abs=2)
 
 
-def test_errors_of_schemes_are_those_of_jobs_that_were_alone(tmp_path: Path) -> None:
-    _, outcome = played(tmp_path, f"{STAR}, jobs: [{RING}]")
-    assert outcome.record["jobs"][0]["fidelity"]["numbers"]["gst"]["error"] is None
+def test_the_error_of_a_job_is_that_of_its_scheme_beside_those_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"ring": {"worst": 0.01}, "ps": {"worst": 0.02}, "ring beside ps": {"worst": 0.03}}
+    monkeypatch.setattr("testbed.fidelity.judgement.known_errors", lambda: rows)
+    other = "{name: b, scheme: ps, hosts: 4}"
+    for jobs, errors in ((RING, [0.01]), (f"{RING}, {other}", [0.03, None])):
+        _, outcome = played(tmp_path, f"{STAR}, jobs: [{jobs}]")
+        numbers = [job["fidelity"]["numbers"]["gst"] for job in outcome.record["jobs"]]
+        assert [number["error"] for number in numbers] == errors

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from testbed.base.errors import TrialError
 from testbed.topologies.build import build as build_topology
@@ -119,8 +118,8 @@ def test_the_seed_draws_the_path_of_each_connection(topology: Callable[..., Topo
 
 def test_an_error_of_a_network_in_python_ends_the_play(topology: Callable[..., Topology]) -> None:
     class Ended:
-        def __init__(self, rate_bps: NDArray[np.float64]) -> None:
-            self._fluid = Fluid(rate_bps)
+        def __init__(self, topology: Topology) -> None:
+            self._fluid = Fluid.over(topology)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._fluid, name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.topologies.model import Topology
 from testbed.workloads.play.queues import Queues
 
-LINKS, SEGMENT_BYTES, STEP_S = 4, 65_536, 10.0
+LINKS, SEGMENT_BYTES, BUFFER_BYTES, STEP_S = 4, 65_536, 4_194_304, 10.0
 PATHS = st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=LINKS, unique=True)
 SENT = st.lists(st.tuples(PATHS, st.lists(st.integers(0, 300_000), min_size=1, max_size=3)), min_size=1, max_size=6)
 RATES = st.lists(st.integers(10_000, 90_000), min_size=LINKS, max_size=LINKS)
@@ -77,3 +80,44 @@ def test_a_blocked_link_ends_nothing() -> None:
     made.send(made.connect([0, 1]), 1000)
     assert made.advance() == []
     assert not made.is_idle
+
+
+def test_a_connection_has_4_mib_under_way_and_goes_on_when_a_third_is_acknowledged() -> None:
+    made = Queues(np.array([80e6, 80e6, 8e6, 8e6]))
+    made.send(made.connect([0, 2]), 20_000_000)
+    waited = []
+    while not made.is_idle:
+        made.advance(made.now_s + 0.05)
+        waited.append(made.waiting_bytes()[2])
+    full, again = BUFFER_BYTES, BUFFER_BYTES * 2 / 3
+    settled = waited[20:-90]
+    assert max(settled) == pytest.approx(full, abs=2 * SEGMENT_BYTES)
+    assert min(settled) == pytest.approx(again, abs=2 * SEGMENT_BYTES)
+    assert made.now_s == pytest.approx(20.0, abs=0.1), "the later link always has something to send"
+
+
+def test_acknowledgements_wait_behind_what_goes_the_other_way() -> None:
+    """They wait for 4.2 s behind 4 MiB of another connection. Until then, their sender stands still."""
+    made = Queues(np.array([80e6, 8e6, 80e6, 80e6, 80e6, 80e6]))
+    made.send(made.connect([4, 1]), 20_000_000)
+    made.advance(1.0)
+    made.send(sender := made.connect([0, 2]), 20_000_000)
+    ended = made.advance(3.0)
+    assert sender not in ended
+    assert made.carried_bytes()[0] == pytest.approx(BUFFER_BYTES, abs=2 * SEGMENT_BYTES)
+    made.advance(6.0)
+    assert made.carried_bytes()[0] == pytest.approx(2 * BUFFER_BYTES, rel=0.2)
+
+
+def test_what_a_bridge_hands_on_still_counts_for_its_sender() -> None:
+    """So two segments are under way in all, where behind a router as many wait as have come."""
+    rates, is_bridged = np.array([80e6, 80e6, 8e5, 8e5]), np.array([True, False, False, False])
+    for made, most_bytes in ((Queues(rates), BUFFER_BYTES), (Queues(rates, is_bridged), 2 * SEGMENT_BYTES)):
+        made.send(made.connect([0, 2]), 10_000_000)
+        made.advance(0.45)
+        assert made.waiting_bytes()[2] == pytest.approx(most_bytes, abs=2 * SEGMENT_BYTES)
+
+
+def test_only_switches_whose_ports_all_lead_to_hosts_bridge(topology: Callable[..., Topology]) -> None:
+    star, racks = topology("star(hosts=2)", 8 * 10**6), topology("spine_leaf(racks=2,hosts_per_rack=2,spines=1)")
+    assert [Queues.bridged(each).sum() for each in (star, racks)] == [2, 0]

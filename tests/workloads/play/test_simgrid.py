@@ -82,7 +82,7 @@ def test_both_engines_simulate_the_same_time_for_each_worker(
     forest = build(scheme, made, [FLOATS])
     chunks = cut(forest, FLOATS, [(0, FLOATS)], 100_000)
     times = []
-    for engine in (Fluid, SimGrid):
+    for engine in (Fluid.over, SimGrid.over):
         change = Planned([RateChange(0.02, 0, 5e7)])
         work = synchronisation(forest, chunks)
         player = Player(Arena(made, seed=3, goodput=0.95, timeline=change, engine=engine), work)

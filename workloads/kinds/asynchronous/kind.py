@@ -14,6 +14,7 @@ from testbed.workloads.job import LARGEST
 from testbed.workloads.kinds.asynchronous import plan as updates
 from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
+from testbed.workloads.kinds.asynchronous.simulation import UpdatesSimulation
 from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Carrier, Connections, OwnChecks, OwnSamples, Simulation, Wording
@@ -79,7 +80,7 @@ class AsynchronousKind(ForestKind):
     connections = Connections()
     sharing = None
     table = None
-    simulation: Simulation[Forest] = Simulation()
+    simulation: Simulation[Forest] = UpdatesSimulation()
     own_samples = UpdateSamples(("update", "version", "staleness", "update_*", "version_*"), ("held_s",))
     wording = UpdateWording(NOTES, "a single process that makes the server's updates in their order")
 

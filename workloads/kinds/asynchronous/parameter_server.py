@@ -42,9 +42,9 @@ from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.session import WeightsSession
 
-_PUSH = struct.Struct("!II")
+PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
-_REPLY = struct.Struct("!IId")
+REPLY = struct.Struct("!IId")
 """The server's note before weights: the number of the worker's update, the version of these weights, and for how long
 (s) they were held back. Then comes an :data:`UPDATE` for each update that is new in them."""
 
@@ -113,7 +113,7 @@ class Client(WeightsSession, Exchange):
         self._check_start(bucket, self._iteration)
         for part in self._parts.values():
             part.begin(first=GOES_ON if part is self._first else NOTE)
-            self._tell(part.connection, NOTE, _PUSH.pack(self._iteration, part.version))
+            self._tell(part.connection, NOTE, PUSH.pack(self._iteration, part.version))
             self._tell(part.connection, FLOATS, part.gradient)
         self._move()
 
@@ -158,10 +158,10 @@ class Client(WeightsSession, Exchange):
 
     def _told(self, part: _Part, note: bytes) -> None:
         """Take what a server says of the weights that come next. Raises WorkerError: it cannot say that."""
-        if len(note) < _REPLY.size or (len(note) - _REPLY.size) % UPDATE.size:
+        if len(note) < REPLY.size or (len(note) - REPLY.size) % UPDATE.size:
             raise self._misfit(part.connection, f"a note of {len(note)} bytes")
-        update, version, held_s = _REPLY.unpack_from(note)
-        new = list(UPDATE.iter_unpack(note[_REPLY.size :]))
+        update, version, held_s = REPLY.unpack_from(note)
+        new = list(UPDATE.iter_unpack(note[REPLY.size :]))
         if not 0 <= held_s < math.inf or any(rank >= self._world for rank, _ in new):
             raise self._misfit(part.connection, f"weights held for {held_s} s, with updates {new[:3]}")
         part.update, part.version, part.held_s = update, version, held_s
@@ -266,12 +266,12 @@ class Server(Holder, Exchange):
     def _announced(self, connection: Connection, note: bytes) -> _Push:
         """Note that a gradient is to come. The first server says now whether its worker does another iteration after
         it."""
-        if len(note) != _PUSH.size:
+        if len(note) != PUSH.size:
             raise self._misfit(connection, f"a note of {len(note)} bytes")
         goes_on = None if self._allotment is None else self._allotment.take()
         if goes_on is not None:
             self._tell(connection, GOES_ON if goes_on else ENDS)
-        iteration, version = _PUSH.unpack(note)
+        iteration, version = PUSH.unpack(note)
         return _Push(iteration, version, goes_on)
 
     def _send_on(self, connection: Connection, push: _Push, goes_on: bool, replica: Connection) -> None:
@@ -301,7 +301,7 @@ class Server(Holder, Exchange):
         for released in self.ledger.release():
             number, applied_s = self._updates_of[released]
             held_s = 0.0 if released == rank else now_s - applied_s
-            self._give(released, _REPLY.pack(number, self.ledger.version, held_s), known[released])
+            self._give(released, REPLY.pack(number, self.ledger.version, held_s), known[released])
         self._keeper.after(self.ledger.version)
 
     def _give(self, rank: int, reply: bytes, known: int) -> None:

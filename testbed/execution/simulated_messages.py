@@ -1,0 +1,23 @@
+"""A job whose kind decides about each message itself, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.execution.observed import Lines
+from testbed.execution.simulated_job import DONE, hello
+from testbed.trial.job import Job
+from testbed.trial.job_files import compute_of
+from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.play.wires import Wires
+
+
+def play(job: Job, wires: Wires, done: Callable[[int], None]) -> dict[str, Lines]:
+    """Play a job's processes, and return the lines of each; ``done`` is called with how many iterations are done."""
+    computes = [compute_of(job, rank) for rank in range(job.world)]
+    said = job.kind.simulation.play(job.plan, Iterations(job.floats, job.iterations, computes, done), wires)
+    lines: dict[str, Lines] = {}
+    for name, node in job.processes.items():
+        *iterations, last = said[node]
+        lines[name] = [hello(job, name), *map(dict, iterations), {"kind": "done", **DONE, **last}]
+    return lines

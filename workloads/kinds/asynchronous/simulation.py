@@ -1,0 +1,34 @@
+"""Updates of asynchronous schemes in simulated time, as a part of their kind of trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.workloads.kinds.asynchronous.plan import replicas, servers
+from testbed.workloads.kinds.parts import Iterations, Simulation
+from testbed.workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.play.wires import Wires
+
+
+class UpdatesSimulation(Simulation[Forest]):
+    """Decisions of an asynchronous trial, message by message."""
+
+    overlaps = ("none",)
+    is_by_message = True
+    message_s = 2e-5
+
+    def knows(self, plan: Forest) -> bool:
+        return True
+
+    def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
+        """Count a note and floats, to a server and back, and to its replica."""
+        return len(plan.workers) * len(servers(plan)) * (6 if replicas(plan) else 4)
+
+    def play(self, plan: Forest, asked: Iterations, wires: Wires) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        from testbed.workloads.kinds.asynchronous.played import Played
+
+        return Played(plan, asked, wires).lines()
