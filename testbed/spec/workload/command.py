@@ -132,19 +132,19 @@ class Command(Workload):
     are kept in the run directory, in ``outputs/``, by trial and rank: names, folders or patterns. Of each rank, and of
     the folder that they share, 1 GiB is kept at most. No link is followed. By default nothing is kept."""
     warmup: Whole = Field(1, ge=0)
-    """Of arms with a scheme: the number of iterations at the beginning that medians leave out. JCT includes them."""
+    """In arms with a scheme, the number of iterations at the beginning that medians leave out. JCT includes them."""
     chunk_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, alias="chunk", examples=["128 KiB"])
-    """Of arms with a scheme: the largest size of the pieces in which arrays are sent and summed. The default is what
+    """In arms with a scheme, the largest size of the pieces in which arrays are sent and summed. The default is what
     the slowest link carries in 5 ms, from 128 KiB to 512 KiB. Where links would wait for the first pieces, as under
     ATP, pieces may be as small as a quarter of this size, but they are not cut below 32 KiB. Where nodes send different
     amounts in different steps, as under halving-doubling, they may be as small as 128 KiB. This holds for a given
     ``chunk``, too."""
     check: Whole = Field(0, ge=0, examples=["50"])
-    """Of arms with a scheme: of the sums over all ranks (all_reduce, reduce_scatter), each with a number that this
+    """In arms with a scheme, sums over all ranks (all_reduce, reduce_scatter) have numbers. Each whose number this
     divides is compared with Gloo's sum of the same arrays, outside of the measured time. The default, 0, compares
     none."""
     pace_s: Time | None = Field(None, alias="pace", gt=0, examples=["0.3 s"])
-    """Of arms with a scheme: how long each backward pass takes at least, as on a device of that speed. Sums are asked
+    """In arms with a scheme, how long each backward pass takes at least, as on a device of that speed. Sums are asked
     for evenly in that time. By default it takes as long as it takes on this machine."""
     metrics: dict[Metric, Pattern] = Field({}, max_length=MOST_METRICS, examples=["{loss: 'loss ([0-9.]+)'}"])
     """Numbers that the command prints, by name. Each regular expression has one group, around the number. Of arms with

@@ -100,7 +100,7 @@ def test_the_command_shows_it(testbed: Callable[..., Called]) -> None:
 
 def test_a_key_that_some_kinds_have_says_which() -> None:
     (only,) = shown("workload.pace")
-    assert only.keys[0].text.startswith("Of kind command: Of arms with a scheme")
+    assert only.keys[0].text.startswith("Of kind command: In arms with a scheme")
     texts = [key.text for key in shown("perturb.at")[0].keys]
     assert texts[0].startswith("Of kind hog, rate, queue, impair, down, background and freeze: ")
     (seed,) = shown("seed")
