@@ -1,22 +1,16 @@
 """Search for the origin of numbers that are not finite: an array that a rank gives, or a sum of halves that overflows.
 
-The engine's thread looks at what a rank gives. To read it once more makes a step of a small model 4 % longer. So it
-looks at each chunk right before that is sent or added to, which reads it anyway: then one of the two finds it in the
-processor's cache. Where numpy is slow with a type, it looks at all at once, when the first bytes are on their way.
+The engine's thread looks at what a rank gives once the first bytes of it are on their way. Before that, the look would
+make each call later by the time in which memory is read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 
 from testbed.workloads.kinds.script.collectives.calls import Call, What
-from testbed.workloads.kinds.script.engine.numbers import Numbers
-
-BY_PART = frozenset({"float32", "float64"})
-"""Types that numpy looks at quickly."""
 
 
 class Look:
@@ -29,17 +23,6 @@ class Look:
         """Set up; ``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
         self._call, self._numbers, self._tell = call, numbers, tell
         self._is_looked_at, self._is_well = bool(call.op) and not by_integers, True
-
-    @property
-    def is_by_part(self) -> bool:
-        """Whether it looks at each part for itself, rather than at all of the array at once."""
-        return self._is_looked_at and self._call.dtype in BY_PART
-
-    def at_part(self, part: Numbers) -> None:
-        """Look at a part of the array before anything is added to it."""
-        if self._is_well and not np.isfinite(part).all():
-            self._is_well = False
-            self._tell("input")
 
     def at_input(self) -> None:
         """Look at the array before anything is added to it."""

@@ -46,7 +46,6 @@ from testbed.workloads.kinds.script.backend.watch import Watch
 from testbed.workloads.kinds.script.backend.works import Ours, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
-from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
@@ -429,12 +428,9 @@ class Group(Named):
         by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
         look = Look(call, array.memory, lambda where: self._nonfinite(row, where), by_integers=by_integers)
 
-        is_moved = self._trees is not None and array.numbers.size > 0
-
         def begun() -> None:
             work.begun()
-            if not (is_moved and look.is_by_part):
-                look.at_input()
+            look.at_input()
 
         def end() -> None:
             finish()
@@ -445,8 +441,7 @@ class Group(Named):
             begun()
             work.complete(None)
             return work
-        ending = Ending(work.complete, begun, work.came, look.at_part if look.is_by_part else None)
-        operation = self._who.engine.submit(self._trees, call, array.numbers, ending)
+        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun, work.came)
         return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -31,12 +30,11 @@ Message = tuple[int, int, int]
 class Ending:
     """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left and nothing has been
     added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over, with
-    the error if there is one; ``look`` with each part of its array before anything is added to that part."""
+    the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None
     came: Callable[[], None] = lambda: None
-    look: Callable[[Numbers], None] | None = None
 
 
 class Operation:
@@ -71,11 +69,6 @@ class Operation:
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = [raw(part) for part in self._sums.parts]
         self.turn = self._sums.turn
-        self._unseen: set[int] = set()
-        """Chunks that nobody has looked at; each is, where it is read from memory anyway: to be sent, or added to."""
-        if ending.look is not None:
-            self._unseen.update(range(plan.data))
-            self.turn = [partial(self._look, k) for k in range(plan.data)] + self.turn[plan.data :]
         self.unsent = 0
         self._has_come = False
         self._waiting = plan.children.copy()
@@ -108,8 +101,6 @@ class Operation:
 
     def add(self, k: int, at: int, terms: Numbers) -> None:
         """Add numbers to chunk k, from its number ``at`` on."""
-        if self._unseen:
-            self._look(k)
         self._sums.add(k, at, terms)
 
     def came(self, k: int, phase: int) -> list[Message]:
@@ -135,12 +126,6 @@ class Operation:
     def finish(self) -> None:
         """End the call: all has left, so the array holds the result."""
         self._sums.finish()
-
-    def _look(self, k: int) -> None:
-        if k in self._unseen:
-            self._unseen.discard(k)
-            assert self.ending.look is not None
-            self.ending.look(self._sums.parts[k])
 
     def _opened(self, gate: int, leaving: list[Message]) -> None:
         self._open[gate] = True

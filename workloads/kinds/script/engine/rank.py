@@ -87,20 +87,28 @@ class RankEngine:
         """Name the trees along which a call goes: ``scheme`` or ``ring``."""
         return "ring" if too_wide(group.forest, call) else group.by
 
-    def submit(self, group: Group, call: Call, array: Numbers, ending: Ending) -> Operation:
-        """Make a call of a group of several ranks, in place; ``ending.done`` is called when ``array`` has the result,
-        or with the error. All callbacks are called on the engine's thread. ``array`` has one dimension."""
+    def submit(
+        self,
+        group: Group,
+        call: Call,
+        array: Numbers,
+        done: Done,
+        begun: Callable[[], None] = lambda: None,
+        came: Callable[[], None] = lambda: None,
+    ) -> Operation:
+        """Make a call of a group of several ranks, in place; ``done`` is called when ``array`` has the result, or with
+        the error. All callbacks, as :class:`Ending` has them, are called on the engine's thread. ``array`` has one
+        dimension."""
         narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
         if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
             wide = array.astype(np.float32)
-            ending = replace(ending, done=_narrowed(array, wide, ending.done))
-            call, array = replace(call, dtype="float32"), wide
+            call, array, done = replace(call, dtype="float32"), wide, _narrowed(array, wide, done)
         with self._lock:
             number, group.calls = group.calls, group.calls + 1
             own = self._shape(group, call)
             key = (group.number, number & 0xFFFFFFFF)
             name = self._plan.nodes[self._job.node]
-            op = Operation(key, own, name, array, ending)
+            op = Operation(key, own, name, array, Ending(done, begun, came))
             self._carrier.submit(op)
         return op
 

@@ -56,7 +56,7 @@ def test_rows_of_c_and_of_python_are_alike(tmp_path: Path) -> None:
         )
         assert {(c.group, c.dtype) for c in sums} == {(0, "float32"), (1, "float64")}
         assert len(sums) == len(others) > 10
-        assert all(0 < c.asking_s <= c.done_s - c.asked_s < 60 for c in sums)
+        assert all(0 < c.asking_s <= c.done_s - c.asked_s + 1e-6 < 60 for c in sums)  # lines have nanoseconds
 
 
 def test_a_sum_that_fails_is_told_as_python_tells_it(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from testbed.workloads.kinds.script.engine import Group, RankEngine
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.numbers import dtype_of
-from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.kinds.script.engine.server import Server
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.rank_job import RankJob
@@ -81,7 +80,7 @@ class Rank:
             seen.append(error)
             ended.set()
 
-        self.engine.submit(group or self.whole, call, array, Ending(done))
+        self.engine.submit(group or self.whole, call, array, done)
         return lambda: self.wait(ended, seen)
 
     @staticmethod
@@ -449,7 +448,7 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
     def script(rank: Rank) -> str:
         if rank.rank == 0:
             done: list[BaseException | None] = []
-            op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), Ending(done.append))
+            op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), done.append)
             time.sleep(0.2)
             waits = rank.engine.waits_for(op)
             asked.set()
@@ -472,31 +471,11 @@ def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
             over.set()
 
         call, array = Call(What.ALLREDUCE, "float32", 50_000, "sum"), np.ones(50_000, np.float32)
-        ending = Ending(done, lambda: said.append("begun"), lambda: said.append("came"))
-        rank.engine.submit(rank.whole, call, array, ending)
+        rank.engine.submit(rank.whole, call, array, done, lambda: said.append("begun"), lambda: said.append("came"))
         assert over.wait(LIMIT_S)
 
     run("ring", "star(hosts=3)", script)
     assert told == [["begun", "came", "done"]] * 3
-
-
-@pytest.mark.parametrize(("scheme", "topology"), [("ring", "star(hosts=3)"), ("halving_doubling", "star(hosts=4)")])
-def test_each_part_is_looked_at_once_before_anything_is_added(run: Run, scheme: str, topology: str) -> None:
-    def script(rank: Rank) -> bool:
-        over, parts = threading.Event(), []
-        array = numbers(rank.rank, 50_000, "float32")
-        before, begin = array.copy(), array.ctypes.data
-
-        def look(part: np.ndarray[Any, Any]) -> None:
-            parts.append((part.ctypes.data - begin, part.copy()))
-
-        call = Call(What.ALLREDUCE, "float32", array.size, "sum")
-        rank.engine.submit(rank.whole, call, array, Ending(lambda _: over.set(), look=look))
-        assert over.wait(LIMIT_S)
-        assert len(parts) > 3
-        return np.array_equal(np.concatenate([part for _, part in sorted(parts, key=lambda each: each[0])]), before)
-
-    assert set(run(scheme, topology, script)) == {True}
 
 
 def test_all_ranks_tell_what_the_first_one_failed_of(run: Run) -> None:
