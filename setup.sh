@@ -24,7 +24,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 venv=.venv
 packages=()
-programs=(cc:gcc gencat:libc6-dev iptables:iptables ping:iputils-ping)  # gencat comes with the C library's headers
+programs=(cc:gcc g++:g++ gencat:libc6-dev iptables:iptables ping:iputils-ping)  # gencat comes with the C library's headers
 case $what in
     run)  packages=("${programs[@]}") ;;
     test) packages=("${programs[@]}" tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
@@ -150,6 +150,23 @@ ourselves() {
         say "workloads/play/fluid.c and queues.c were not compiled; nothing can be simulated (the same fix)"
     "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.lab.netns.network._delay_line") is None)' ||
         say "delay_line.c was not compiled; links have no delay, jitter or loss where the kernel has no netem (the same fix)"
+    watcher ||
+        say "watcher.cpp was not compiled for this PyTorch; rows of scripts in an arm with scheme gloo are made in Python, which" \
+            "makes their steps about 3 % longer" "  fix: sudo apt-get install g++, then rm $venv/.testbed-* and set up again"
+}
+
+# It is of one PyTorch, so each has a folder of its own: several environments share these sources.
+watcher() {
+    local torch folder library sources=workloads/kinds/script/backend
+    { read -r torch; read -r folder; read -r library; } < <("$venv"/bin/python -c '
+import importlib.util, sysconfig
+from importlib.metadata import version
+print(*importlib.util.find_spec("torch").submodule_search_locations)
+print("torch_" + version("torch").partition("+")[0].replace(".", "_"))
+print("_watcher" + sysconfig.get_config_var("EXT_SUFFIX"))')
+    mkdir -p "$sources/$folder" && "${CXX:-g++}" -std=c++20 -O2 -fPIC -shared "$sources/watcher.cpp" -o "$sources/$folder/$library.new" \
+        -isystem "$torch/include" -isystem "$torch/include/torch/csrc/api/include" -L"$torch/lib" -ltorch_cpu -lc10 &&
+        mv "$sources/$folder/$library.new" "$sources/$folder/$library"
 }
 
 # The least version of each package that a run needs, and of those that the suite does.
@@ -158,7 +175,7 @@ least_versions() {
 }
 
 stamp=$venv/.testbed-$what
-fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.[ch] testbed/lab/netns/network/*.c | cksum; pwd)
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/*/*.[ch] workloads/kinds/script/backend/*.cpp testbed/lab/netns/network/*.c | cksum; pwd)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi

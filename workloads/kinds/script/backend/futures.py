@@ -6,6 +6,7 @@ hook PowerSGD does. Nobody but the chain waits for that one, and it must not be 
 
 Chosen: ``wait`` and ``then`` of futures are wrapped. A wait counts for the collective whose future it is, or that of a
 callback on it, unless a callback waits on another thread than the one that gave it: that is not the script's own.
+Whatever else adds a callback in Python is wrapped, too, for a work of ours to know of it before.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
 _theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
 _theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then
 _rows: WeakKeyDictionary[Any, Row] = WeakKeyDictionary()
+_before: WeakKeyDictionary[Any, Callable[[], None]] = WeakKeyDictionary()
+"""What works want to know before a callback is added to their futures."""
 _callbacks: set[ref[Callable[[Any], None]]] = set()
 """Functions that threads of C++ have still to call, or to let go."""
 _here = threading.local()
 LEAVE_S = 2.0
 """How long (s) a process that ends waits for callbacks."""
+SOON_S = 0.25
+"""How long (s) it waits for them before it leaves its groups: a collective that fails afterwards is nobody's."""
 
 
 def is_chained() -> bool:
@@ -45,17 +50,20 @@ def call_back(future: Any, over: Callable[[Any], None]) -> None:
     future.add_done_callback(over)
 
 
-def end_callbacks() -> None:
-    """Wait until threads of C++ hold none of these functions. A thread that needs the interpreter when that has ended
-    aborts the process ("terminate called without an active exception"). A script that waits for its last collective
-    goes on before Gloo's thread has called back, and may end."""
-    end_s = time.monotonic() + LEAVE_S
-    while _callbacks and time.monotonic() < end_s:
+def end_callbacks(is_open: Callable[[], bool] = lambda: False, limit_s: float = LEAVE_S) -> None:
+    """Wait until threads of C++ hold none of these functions, and nothing else ``is_open``. A thread that needs the
+    interpreter when that has ended aborts the process ("terminate called without an active exception"). A script that
+    waits for its last collective goes on before Gloo's thread has called back, and may end."""
+    end_s = time.monotonic() + limit_s
+    while (_callbacks or is_open()) and time.monotonic() < end_s:
         time.sleep(0.001)
 
 
-def given(future: Any, row: Row | None) -> Any:
-    """Link a collective's future, which the script gets now, with the collective's row."""
+def given(future: Any, row: Row | None, before: Callable[[], None] | None = None) -> Any:
+    """Link a collective's future, which the script gets now, with the collective's row; call ``before`` when the script
+    adds a callback to it."""
+    if before is not None:
+        _before[future] = before
     if row is not None:
         row.unseen()
         _rows[future] = row
@@ -65,6 +73,11 @@ def given(future: Any, row: Row | None) -> Any:
 def wait_for(future: Any) -> Any:
     """Wait, without counting that for any collective."""
     return _theirs_wait(future)
+
+
+def _announce(future: Any) -> None:
+    if (before := _before.get(future)) is not None:
+        before()
 
 
 def wrap() -> None:
@@ -81,8 +94,22 @@ def wrap() -> None:
         finally:
             row.waited(asked_s, for_it=False)
 
+    theirs_add, theirs_collect = torch._C.Future.add_done_callback, torch._C._collect_all
+
+    @functools.wraps(theirs_add)
+    def add_done_callback(self: Any, callback: Callable[[Any], None]) -> None:
+        _announce(self)
+        theirs_add(self, callback)
+
+    @functools.wraps(theirs_collect)
+    def collect_all(futures: Any) -> Any:
+        for each in futures:  # a callback on the new one runs where the last of these ends
+            _announce(each)
+        return theirs_collect(futures)
+
     @functools.wraps(_theirs_then)
     def then(self: Any, callback: Callable[[Any], Any]) -> Any:
+        _announce(self)
         row = _rows.get(self)
         if row is None:
             return _theirs_then(self, callback)
@@ -90,10 +117,12 @@ def wrap() -> None:
         _rows[found] = row
         return found
 
-    for method in (wait, then):
+    for method in (wait, then, add_done_callback, collect_all):
         skip(method)
     torch._C.Future.wait = wait  # type: ignore[method-assign]
     torch._C.Future.then = then  # type: ignore[method-assign]
+    torch._C.Future.add_done_callback = add_done_callback  # type: ignore[method-assign]
+    torch._C._collect_all = collect_all
 
 
 def _marked(callback: Callable[[Any], Any]) -> Callable[[Any], Any]:

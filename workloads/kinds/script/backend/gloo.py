@@ -6,7 +6,8 @@ collectives do. Nothing may stand in its place, since scripts and PyTorch look i
 Chosen: both ways meet at PyTorch's dispatcher, whose operators ``c10d::*`` lead to Gloo. A kernel in front of each one
 makes the row. Methods of ``ProcessGroup`` and ``Work`` are wrapped for what only Python does: an error of a wrong
 argument, and waits for a work. Waits in C++ are timed around the functions in which they happen: ``wait_tensor``, and
-DDP's that set up and broadcast. For DDP's gradients, which wait for futures in C++, a wait is not seen.
+DDP's that set up and broadcast. For DDP's gradients, which wait for futures in C++, a wait is not seen. Their sums are
+asked for in C++, where a kernel in Python takes 1 to 2 % of a step, so one in C++ makes their rows (``watcher.cpp``).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ import torch
 import torch.distributed as dist
 
 from testbed.workloads.kinds.ranks import SUMS
-from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend import futures, watcher
 from testbed.workloads.kinds.script.backend.caught import caught
 from testbed.workloads.kinds.script.backend.named import Place, forked
-from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.rows import COMPILED, LONGEST, Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import OPS, is_summed, name_of, op_of
 from testbed.workloads.kinds.script.backend.untraced import skip, untraced
 
@@ -75,6 +76,11 @@ class Watched:
         if not self.has_left():
             self.rows.failed(row, error)
 
+    def failed_in_cpp(self, group: int, number: int, why: str) -> None:
+        """Report a failed sum whose row is C++'s."""
+        if not self.has_left():
+            self.rows.say("failed", op=COMPILED, group=group, seq=number, time=time.monotonic(), error=why[:LONGEST])
+
     def known(self) -> BaseException | None:
         """Return why the engine ended, if it did: Gloo names an address, and the engine the rank."""
         if self.cause is None:
@@ -114,6 +120,9 @@ def watch(group: dist.ProcessGroup, watched: Watched) -> dist.ProcessGroup:
     """Make rows of the collectives of a group; return it."""
     _wrap()
     _groups[group] = watched
+    # A pace has to hold the thread that asks, and an engine to say why a collective failed.
+    if watched.cause is None and watched.rows.asks is None and (compiled := watcher.load()) is not None:
+        watched.rows.join(compiled, watched.number, compiled.watch(group, watched.number, watched.failed_in_cpp))
     return group
 
 
@@ -269,7 +278,7 @@ def _method(name: str, op: str) -> Callable[..., Any]:
         _here.method, _here.row = name, None
         _here.sums = bool(op_of(options if hasattr(options, "reduceOp") else None))
         try:
-            with watched.rows.asking():
+            with watched.rows.asking(), watcher.in_python():
                 work = theirs(self, *arguments, **named)
             if isinstance(work, dist.Work) and _here.row is not None:
                 _works[work] = watched, _here.row
@@ -337,7 +346,8 @@ def _wrap_works() -> None:
 def _waiting() -> Iterator[None]:
     before, _here.waits = _here.waits, True
     try:
-        yield
+        with watcher.in_python():
+            yield
     finally:
         _no_longer_waiting()
         _here.waits = before
@@ -374,7 +384,8 @@ def _functional(name: str) -> Callable[..., Any]:
         _here.sums = before[0] if place is None else arguments[place].lower() in OPS.values()
         _here.is_functional = True
         try:
-            return operator.redispatch(keys & _BELOW, *arguments)
+            with watcher.in_python():
+                return operator.redispatch(keys & _BELOW, *arguments)
         finally:
             _here.sums, _here.is_functional = before
 

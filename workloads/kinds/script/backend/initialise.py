@@ -327,10 +327,11 @@ def _leave(rank: Rank) -> None:
     marks.sink = None
     if rank.pid != os.getpid():  # a process that the script forked ends, and not the rank
         return
+    futures.end_callbacks(lambda: rank.rows.is_open, futures.SOON_S)
     if dist.is_initialized():
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
-    futures.end_callbacks()
+    futures.end_callbacks(lambda: rank.rows.is_open)
     rank.rows.close(**rank.totals())
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from testbed.base.errors import TestbedError
 from testbed.workloads.kinds.ranks import PAIRED
@@ -30,8 +30,30 @@ HELD_S = 2.0
 """Time (s) for which a row waits for the script to wait for it."""
 _TOLD = "is_told_by_testbed"
 """Name of an attribute that marks an error as reported with its collective."""
+COMPILED = "allreduce"
+"""Kind of all rows that C++ makes."""
 LONGEST = 300
 """Limit on the characters of the error of a failed collective."""
+
+
+class Numbers(Protocol):
+    """Counter of a group's collectives."""
+
+    def __next__(self) -> int: ...
+
+
+class Compiled(Protocol):
+    """Interface of rows that C++ makes (:class:`.watcher.Watcher`)."""
+
+    @property
+    def totals(self) -> list[int]: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def take(self) -> str: ...
+
+    def end(self) -> None: ...
 
 
 class Row:
@@ -156,7 +178,8 @@ class Rows:
         self._open: list[Row] = []
         """The writer's."""
         self._lines: list[Mapping[str, Any]] = []
-        self._numbers: dict[tuple[int, bool], count[int]] = defaultdict(count)
+        self._numbers: dict[tuple[int, bool], Numbers] = defaultdict(count)
+        self._compiled: Compiled | None = None
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
@@ -185,6 +208,16 @@ class Rows:
             row.asked(here.since_s + here.paced_s)
         self._begun.append(row)
         return row
+
+    def join(self, compiled: Compiled, group: int, numbers: Numbers) -> None:
+        """Write rows that C++ makes of a group's sums, too; ``numbers`` has those of the group's other collectives."""
+        self._compiled = compiled
+        self._numbers[group, False] = numbers
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows of C++'s are not complete yet."""
+        return self._compiled is not None and self._compiled.is_open
 
     def asking(self) -> AbstractContextManager[None]:
         """Time a thread while it asks for a collective. Work before the collective has a row, such as a copy of its
@@ -236,6 +269,10 @@ class Rows:
         self._ended.set()
         rss = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._write(everything=True)
+        if self._compiled is not None:
+            self._compiled.end()
+            total = self._totals[COMPILED]
+            total[:] = map(sum, zip(total, self._compiled.totals, strict=True))
         last = {"wire_bytes": None, "sent": None, "calls": self._totals, "max_rss_bytes": rss, **done}
         self.say("done", **last)
         self._write(everything=True)
@@ -265,9 +302,10 @@ class Rows:
             self._open = [row for row in self._open if id(row) not in taken]
             with self._lock:
                 lines, self._lines = self._lines, []
-            if ready or lines:
+            compiled = "" if self._compiled is None else self._compiled.take()
+            if ready or lines or compiled:
                 said = [*(row.line() for row in ready), *lines]
-                self._file.write("".join(f"{json.dumps(one)}\n" for one in said))
+                self._file.write(compiled + "".join(f"{json.dumps(one)}\n" for one in said))
                 self._file.flush()
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -55,8 +56,8 @@ class Ours(dist.Work):
         super().__init__()
         self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
         self.asked_s = time.monotonic()
-        self._lock, self._has_future = threading.Lock(), False
-        self._is_over = False
+        self._lock = threading.Lock()
+        self._calls_back = self._is_over = self._is_ending = False
         self._error: BaseException | None = None
         self._over: torch.futures.Future[Any] = torch.futures.Future()
         self._future = self._over.then(self._value)
@@ -79,13 +80,24 @@ class Ours(dist.Work):
             self._error = error
             self._failed(self.row, error)
         with self._lock:
-            if not self._has_future:  # then nothing of the script's is called
-                self._over.set_result(None)
-                return
+            self._is_ending = not self._calls_back
+        if self._is_ending:  # nothing of the script's is called: C++, as DDP does, waits
+            self._over.set_result(None)
+            return
         try:
             _callbacks().submit(self._over.set_result, None)
         except RuntimeError:  # Python ends, and has no threads any more
             self._over.set_result(None)
+
+    def _before_callback(self) -> None:
+        """Note that the script adds a callback, which must not run on the engine's thread: it may wait for another
+        collective."""
+        with self._lock:
+            self._calls_back = True
+            is_ending = self._is_ending
+        if is_ending:  # in a moment; then this thread calls back by itself
+            with suppress(RuntimeError):
+                futures.wait_for(self._future)
 
     def _value(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -141,9 +153,7 @@ class Ours(dist.Work):
         self.wait()
 
     def get_future(self) -> Any:
-        with self._lock:
-            self._has_future = True
-        return futures.given(self._future, self.row)
+        return futures.given(self._future, self.row, self._before_callback)
 
     def is_completed(self) -> bool:
         return bool(self._over.done())
