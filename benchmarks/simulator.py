@@ -299,10 +299,10 @@ def _cells(run: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield, of each trial or job of one, the row that its error is in, its network, the name of its samples, and its
     record."""
     for name, record in stored.records(run).items():
-        jobs = record["jobs"] or [record]
+        jobs = record.get("jobs") or [record]
         for job in jobs:
             others = [other["scheme"] for other in jobs if other is not job]
-            own = f"{name}+{job['job']}" if record["jobs"] else name
+            own = name if job is record else f"{name}+{job['job']}"
             yield row_name(job["scheme"], others), record["topology"], own, job
 
 
