@@ -57,7 +57,7 @@ class Alone:
         self._ready_s = prepared_s(job, work)
         self._floats_s = FLOATS * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
         self._known: dict[tuple[bytes, ...], list[_Stretch]] = defaultdict(list)
-        self._repeated_bytes = np.zeros_like(player.arena.carried_bytes())
+        self._repeated_bytes = np.zeros_like(player.carried_bytes())
         self._repeated_sent = np.zeros_like(player.sent_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
         """By iteration, each worker's end."""
@@ -66,7 +66,7 @@ class Alone:
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return what each directed link carried, in iterations that were played once as often as there were any."""
-        carried: NDArray[np.float64] = self.player.arena.carried_bytes() + self._repeated_bytes
+        carried: NDArray[np.float64] = self.player.carried_bytes() + self._repeated_bytes
         return carried
 
     def played(self) -> Played:
@@ -127,11 +127,13 @@ class Alone:
         """Play iterations until one ends before anybody can begin the next, or, if from some iteration on the same
         comes again and again, only so many as it takes to see that."""
         job, begun_s, turns = self._job, self.player.arena.now_s, self.player.turns
-        before, sent = self.player.arena.carried_bytes(), self.player.sent_bytes()
+        before, sent = self.player.carried_bytes(), self.player.sent_bytes()
         ends_s: dict[int, list[float]] = defaultdict(list)
         first, asked = job.plan.workers[0], job.iterations - done
         ended, cycle = Counter[int](), range(0)
-        for now_s, node in self.player.told(self._ready_s[done:], start_s):
+        together = self.work.alike is not None  # of one class it is not known when a worker has the others' sums
+        ready_s = self._ready_s[done : done + 1] if together else self._ready_s[done:]
+        for now_s, node in self.player.told(ready_s, start_s):
             ends_s[node].append(now_s - begun_s)
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
@@ -140,8 +142,9 @@ class Alone:
                 begun = 1 + max(map(len, ends_s.values()))
                 self.player.end_after(begun + (asked - begun) % len(cycle))
         by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
+        by_worker = np.broadcast_to(by_worker.max(), by_worker.shape) if together else by_worker
         notes = self.player.notes[: len(by_worker)] - np.array([begun_s, 0, 0, 0])
-        carried, sent = self.player.arena.carried_bytes() - before, self.player.sent_bytes() - sent
+        carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):
             each_s = float((by_worker[cycle[-1]] - by_worker[cycle[0] - 1]).mean())
             later_s = np.array([each_s * times for times in range(1 + more // len(cycle))])

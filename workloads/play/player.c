@@ -47,8 +47,9 @@ struct tables {
     /* by pair of nodes between which messages go, and one more: the first of its ways, over each of which it has a
      * connection */
     const int32_t *way_from;
-    /* by way (`path_from` has one more): its links, the node that it leads to, its delay */
-    const int32_t *path_from, *path, *to;
+    /* by way (`path_from` has one more): its links, the node that it leads to, the way whose connection it shares, and
+     * its delay */
+    const int32_t *path_from, *path, *to, *shares;
     const double *delay_s;
     /* by rank, and one more: its first step */
     const int32_t *step_from;
@@ -305,6 +306,8 @@ static double bits_of(const struct player *p, int32_t what) {
 
 static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     struct arena *arena = p->arena;
+    int32_t to = p->t.to[way];
+    way = p->t.shares[way];
     int64_t number = p->connection[way];
     if (number < 0) {
         int32_t from = p->t.path_from[way];
@@ -318,7 +321,7 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     }
     double bits = bits_of(p, what);
     p->given[way] += bits;
-    append(p, &p->sent[way], (struct message){(int32_t)i, what, p->t.to[way], -1});
+    append(p, &p->sent[way], (struct message){(int32_t)i, what, to, -1});
     if (arena->n.send(arena->n.state, number, bits) < 0)
         arena->lacks_memory = true;
 }
