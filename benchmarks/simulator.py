@@ -147,6 +147,8 @@ ALIKE_RUNS = (
     ("star(hosts=432)", "scheme: ring", f"{PACED}, overlap: layer"),
     ("star(hosts=432)", DATA, PACED),
     ("fat_tree(k=12)", DATA, PACED),
+    ("patch_panel(servers=432,degree=4,rings=[1,1])", "scheme: ring", PACED),
+    ("patch_panel(servers=432,degree=4,rings=[1,1])", DATA, PACED),
 )
 """Network, scheme and computing of runs whose iterations are alike."""
 

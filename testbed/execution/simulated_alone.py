@@ -25,6 +25,11 @@ FLOATS = 16
 """Floats in whose time on the slowest link beginnings may differ. A chunk has a whole number of floats, so some have
 one more than others, and each iteration shifts workers by a few: with ``overlap: layer`` by 4 in a ring of 64 workers,
 and by 10 in one of 432. Gradients of full size have the same floats at higher rates."""
+MOST_ALIKE_OF_ROUNDS = 3e-4
+"""Share of an iteration's time by which beginnings may differ over parallel circuits, as far as a float in each round
+explains it. There a class need not wait for others behind it, so one with a float more is later by a float in each
+round: 862 in a ring of 432 workers. Which circuit it takes next depends on that, and the same beginnings hardly come
+again. The smallest error that is known of simulated GST is larger."""
 LONGEST_CYCLE = 4
 """Most iterations after which the same may come again. Three times alike means that it goes on so: all messages of an
 iteration have come before anybody begins the one after the next, so nothing older is left that could make a difference
@@ -55,7 +60,10 @@ class Alone:
     def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: ScheduleTimeline) -> None:
         self._job, self.work, self.player, self._timeline = job, work, player, timeline
         self._ready_s = prepared_s(job, work)
-        self._floats_s = FLOATS * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
+        floats, self._most_alike = FLOATS, MOST_ALIKE
+        if player.is_parallel:
+            floats, self._most_alike = FLOATS + job.cost.rounds, MOST_ALIKE_OF_ROUNDS
+        self._floats_s = floats * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
         self._known: dict[tuple[bytes, ...], list[_Stretch]] = defaultdict(list)
         self._repeated_bytes = np.zeros_like(player.carried_bytes())
         self._repeated_sent = np.zeros_like(player.sent_bytes())
@@ -114,7 +122,7 @@ class Alone:
 
     def _alike_s(self, took_s: float) -> float:
         """Return by how much (s) moments may differ in iterations that take so long and are alike."""
-        return min(max(self._floats_s, ALIKE * took_s), MOST_ALIKE * took_s)
+        return min(max(self._floats_s, ALIKE * took_s), self._most_alike * took_s)
 
     def _soonest_s(self, iteration: int) -> NDArray[np.float64]:
         """When each worker can have a bucket, or end a step, after it has begun an iteration: float64[workers]."""

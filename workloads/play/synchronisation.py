@@ -189,6 +189,7 @@ def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronis
         missing=(rank >= 0).astype(np.int64),
         steps=steps,
         tensor_pair=pair.astype(np.int32),
+        alike=None,
     )
 
 

@@ -228,6 +228,20 @@ def test_iterations_over_parallel_circuits_are_played_once_if_their_turns_are_al
         assert link["bytes"] == pytest.approx(other["bytes"], rel=1e-3)
 
 
+def test_a_float_in_each_round_is_no_difference_over_parallel_circuits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some classes have one float more than others, and each is one chunk."""
+    begun, _ = counted(monkeypatch)
+    arm = "arms=[{topology: 'patch_panel(servers=60,degree=4,rings=[1,1])', scheme: ring}]", "workload.scale=20"
+    _, once = played(tmp_path, *arm, "workload.iterations=20")
+    assert len(begun) == 1
+    monkeypatch.setattr("testbed.execution.simulated_alone.Alone._is_repeated", lambda *_: False)
+    _, each = played(tmp_path, *arm, "workload.iterations=20")
+    assert np.ptp(gst_s(each)) > 1e-5 * np.median(gst_s(each)), "the iterations do differ"
+    assert samples_of(once)["sum_s"].tolist() == pytest.approx(samples_of(each)["sum_s"].tolist(), rel=3e-4)
+
+
 def test_the_same_trial_has_the_same_samples_to_the_last_bit(tmp_path: Path) -> None:
     tables = []
     for _ in range(2):
