@@ -1,6 +1,7 @@
 """The lab simulator: its engine beside SimGrid, and its times beside those of emulation.
 
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
+    python benchmarks/simulator.py --play queues 'star(hosts=65536)' ring  # one network
     python benchmarks/simulator.py --runs          # whole runs: many iterations beside few, and memory
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
@@ -58,14 +59,15 @@ from testbed.run_directory import stored
 from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.play.arena import Arena, Network
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.simgrid import SimGrid
-from testbed.workloads.play.synchronisation import synchronisation
-from testbed.workloads.sync.chunks import whole
-from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.chunks import FLOAT_BYTES
+from testbed.workloads.sync.schemes import build_plan
 
 FLOATS, RATE_BPS = 25_000_000, 10**10
 ENGINES: dict[str, Callable[[Topology], Network]] = {
@@ -156,8 +158,10 @@ ALIKE_RUNS = (
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     """Play a synchronisation: simulated time, processor time of the play and of all (s), and memory (MiB)."""
     topology = build_topology(network, rate_bps=RATE_BPS)
-    forest = build(scheme, topology, [FLOATS])
-    player = Player(Arena(topology, engine=ENGINES[engine]), synchronisation(forest, whole(forest, FLOATS)))
+    plan = build_plan(scheme, topology, [FLOATS])
+    gradient = Gradient((FLOATS,), (range(1),), ((0, FLOATS),))
+    work = kinds.of(plan).simulation.synchronisation(plan, (gradient, FLOAT_BYTES * FLOATS))
+    player = Player(Arena(topology, engine=ENGINES[engine]), work)
     began_s = time.process_time()
     told = list(player.told())
     play_s = time.process_time() - began_s

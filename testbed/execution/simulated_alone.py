@@ -149,8 +149,11 @@ class Alone:
             if not cycle and ended[count] == job.world and (cycle := self._cycle(ends_s, count, done)):
                 begun = 1 + max(map(len, ends_s.values()))
                 self.player.end_after(begun + (asked - begun) % len(cycle))
-        by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
-        by_worker = np.broadcast_to(by_worker.max(), by_worker.shape) if together else by_worker
+        if together:
+            ((end_s,),) = ends_s.values()
+            by_worker = np.full((1, job.world), end_s)
+        else:
+            by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
         notes = self.player.notes[: len(by_worker)] - np.array([begun_s, 0, 0, 0])
         carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):

@@ -34,6 +34,7 @@ struct network {
 
 struct tables {
     int64_t nodes, workers, chunks, data, buckets, gates, pairs, ways, steps, tensors;
+    int64_t together; /* only the last worker is told of, whose end is that of all */
     /* by chunk; `before` must have come as a sum before a worker sends it, `later` waits for it, and -1 is none */
     const int32_t *klass, *bucket, *before, *later;
     const double *bits;
@@ -411,13 +412,15 @@ static void look(struct player *p, int64_t i, int32_t node) {
     if (p->t.rank[node] < 0 || it->missing[node])
         return;
     struct arena *arena = p->arena;
-    if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
-        arena->lacks_memory = true;
-        return;
+    if (++it->synchronised == p->t.workers || !p->t.together) {
+        if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
+            arena->lacks_memory = true;
+            return;
+        }
+        arena->told[arena->told_count++] = (struct told){p->number, node};
     }
-    arena->told[arena->told_count++] = (struct told){p->number, node};
     bool is_last = i + 1 == p->iterations;
-    if (++it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
+    if (it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
         p->is_over = true;
         p->laters = 0; /* computations that are still under way do not count */
     } else if (i + 1 < p->iterations) {

@@ -14,7 +14,7 @@ from testbed.workloads.play.arena import Arena, ways_of
 from testbed.workloads.play.compiled import POINTER, WHOLE, checked, library, no_memory
 from testbed.workloads.play.synchronisation import Synchronisation
 
-SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors")
+SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors", "together")
 ARRAYS = (
     *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
@@ -77,7 +77,8 @@ class Player:
             "delay_s": np.add.reduceat(delay_s, path_from[:-1]) if len(delay_s) else delay_s,
         }
         synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
-        sizes = *synchronised, len(work.pairs), len(self._pair_of), len(work.steps), len(work.tensor_pair)
+        of_steps = len(work.steps), len(work.tensor_pair)
+        sizes = *synchronised, len(work.pairs), len(self._pair_of), *of_steps, work.alike is not None
         tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         self._player = self._library.player_new(arena.address, ctypes.byref(tables))  # it ends with the arena
         if not self._player:
@@ -110,7 +111,8 @@ class Player:
     def told(
         self, ready_s: NDArray[np.float64] | None = None, start_s: NDArray[np.float64] | None = None
     ) -> Iterator[tuple[float, int]]:
-        """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node.
+        """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node. Where one class
+        stands for all (:class:`.Alike`), only the last worker of an iteration is told of.
 
         It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
         there on another play has the same result.
