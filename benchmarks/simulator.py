@@ -1,6 +1,7 @@
 """The lab simulator: its engine beside SimGrid, and its times beside those of emulation.
 
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
+    python benchmarks/simulator.py --play queues 'star(hosts=65536)' ring  # one network
     python benchmarks/simulator.py --runs          # whole runs: many iterations beside few, and memory
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
@@ -58,14 +59,15 @@ from testbed.run_directory import stored
 from testbed.spec import Source, read
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.play.arena import Arena, Network
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.simgrid import SimGrid
-from testbed.workloads.play.synchronisation import synchronisation
-from testbed.workloads.sync.chunks import whole
-from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.chunks import FLOAT_BYTES
+from testbed.workloads.sync.schemes import build_plan
 
 FLOATS, RATE_BPS = 25_000_000, 10**10
 ENGINES: dict[str, Callable[[Topology], Network]] = {
@@ -147,6 +149,8 @@ ALIKE_RUNS = (
     ("star(hosts=432)", "scheme: ring", f"{PACED}, overlap: layer"),
     ("star(hosts=432)", DATA, PACED),
     ("fat_tree(k=12)", DATA, PACED),
+    ("patch_panel(servers=432,degree=4,rings=[1,1])", "scheme: ring", PACED),
+    ("patch_panel(servers=432,degree=4,rings=[1,1])", DATA, PACED),
 )
 """Network, scheme and computing of runs whose iterations are alike."""
 
@@ -154,8 +158,10 @@ ALIKE_RUNS = (
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     """Play a synchronisation: simulated time, processor time of the play and of all (s), and memory (MiB)."""
     topology = build_topology(network, rate_bps=RATE_BPS)
-    forest = build(scheme, topology, [FLOATS])
-    player = Player(Arena(topology, engine=ENGINES[engine]), synchronisation(forest, whole(forest, FLOATS)))
+    plan = build_plan(scheme, topology, [FLOATS])
+    gradient = Gradient((FLOATS,), (range(1),), ((0, FLOATS),))
+    work = kinds.of(plan).simulation.synchronisation(plan, (gradient, FLOAT_BYTES * FLOATS))
+    player = Player(Arena(topology, engine=ENGINES[engine]), work)
     began_s = time.process_time()
     told = list(player.told())
     play_s = time.process_time() - began_s
@@ -299,10 +305,10 @@ def _cells(run: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield, of each trial or job of one, the row that its error is in, its network, the name of its samples, and its
     record."""
     for name, record in stored.records(run).items():
-        jobs = record["jobs"] or [record]
+        jobs = record.get("jobs") or [record]
         for job in jobs:
             others = [other["scheme"] for other in jobs if other is not job]
-            own = f"{name}+{job['job']}" if record["jobs"] else name
+            own = name if job is record else f"{name}+{job['job']}"
             yield row_name(job["scheme"], others), record["topology"], own, job
 
 

@@ -166,7 +166,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     of_samples = _of_samples(found, seen) if told_of else {"metrics": {"jct_s": end_s - start_s}}
     return {
         **of_samples,
-        "links": found.links,
+        "links": link_load.recorded(job, found.links),
         "queues": queues.record(seen.queues),
         "events": events,
         "probes": found.rates,

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from testbed.evidence.links import LinkRecord
 from testbed.perturb.circuits import Carried, History
 from testbed.topologies.bursts import Burst
 from testbed.topologies.model import Path, Topology
+from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
 from testbed.workloads.sync.tcp_info import Sent
@@ -48,6 +50,12 @@ def extra_bytes(trial: Trial, done: Lines, probes: Lines, circuits: History) -> 
     states = [(state.topology, state.carried) for state in circuits if state.carried is not None]
     of_states = [one for state in states for one in _of_states(*state, trial.network.goodput)]
     return _routed([*(of_states or _of_processes(trial, done)), *_of_bursts(trial, probes)])
+
+
+def recorded(job: Job, links: Sequence[LinkRecord]) -> list[LinkRecord]:
+    """Return the entries that a record has of links: all, or those that stand for all others, which carry the same."""
+    standing = job.kind.simulation.recorded_links(job.plan)
+    return [link for link in links if standing is None or link["link"] in standing]
 
 
 def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:

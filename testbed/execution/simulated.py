@@ -45,6 +45,7 @@ from testbed.workloads.play.compiled import library
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.wires import Wires
+from testbed.workloads.sync.rotation import MOST_HOSTS
 
 MOST_MESSAGES = 10**8
 """Messages of an iteration: more take ten minutes or longer."""
@@ -207,6 +208,12 @@ def _require_job(job: Job) -> None:
     ):
         if value not in most:
             raise SpecError(f"{key}: {value} is not simulated", fix=f"remove {key}, or {LABS}")
+    if job.kind.simulation.plays_one_class and job.network.perturbations:
+        raise SpecError(
+            f"{job.scheme_text} on {job.world:,} hosts: one class is played for all, so nothing may happen to some of "
+            "the hosts or links",
+            fix=f"remove perturb, or take at most {MOST_HOSTS:,} hosts",
+        )
     if job.played_messages > MOST_MESSAGES:
         raise _too_many(f"{job.scheme_text} sends", job.played_messages, lab)
     if job.network.arm.checkpoint is not None:

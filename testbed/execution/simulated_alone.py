@@ -25,6 +25,11 @@ FLOATS = 16
 """Floats in whose time on the slowest link beginnings may differ. A chunk has a whole number of floats, so some have
 one more than others, and each iteration shifts workers by a few: with ``overlap: layer`` by 4 in a ring of 64 workers,
 and by 10 in one of 432. Gradients of full size have the same floats at higher rates."""
+MOST_ALIKE_OF_ROUNDS = 3e-4
+"""Share of an iteration's time by which beginnings may differ over parallel circuits, as far as a float in each round
+explains it. There a class need not wait for others behind it, so one with a float more is later by a float in each
+round: 862 in a ring of 432 workers. Which circuit it takes next depends on that, and the same beginnings hardly come
+again. The smallest error that is known of simulated GST is larger."""
 LONGEST_CYCLE = 4
 """Most iterations after which the same may come again. Three times alike means that it goes on so: all messages of an
 iteration have come before anybody begins the one after the next, so nothing older is left that could make a difference
@@ -55,9 +60,12 @@ class Alone:
     def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: ScheduleTimeline) -> None:
         self._job, self.work, self.player, self._timeline = job, work, player, timeline
         self._ready_s = prepared_s(job, work)
-        self._floats_s = FLOATS * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
+        floats, self._most_alike = FLOATS, MOST_ALIKE
+        if player.is_parallel:
+            floats, self._most_alike = FLOATS + job.cost.rounds, MOST_ALIKE_OF_ROUNDS
+        self._floats_s = floats * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
         self._known: dict[tuple[bytes, ...], list[_Stretch]] = defaultdict(list)
-        self._repeated_bytes = np.zeros_like(player.arena.carried_bytes())
+        self._repeated_bytes = np.zeros_like(player.carried_bytes())
         self._repeated_sent = np.zeros_like(player.sent_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
         """By iteration, each worker's end."""
@@ -66,7 +74,7 @@ class Alone:
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return what each directed link carried, in iterations that were played once as often as there were any."""
-        carried: NDArray[np.float64] = self.player.arena.carried_bytes() + self._repeated_bytes
+        carried: NDArray[np.float64] = self.player.carried_bytes() + self._repeated_bytes
         return carried
 
     def played(self) -> Played:
@@ -114,7 +122,7 @@ class Alone:
 
     def _alike_s(self, took_s: float) -> float:
         """Return by how much (s) moments may differ in iterations that take so long and are alike."""
-        return min(max(self._floats_s, ALIKE * took_s), MOST_ALIKE * took_s)
+        return min(max(self._floats_s, ALIKE * took_s), self._most_alike * took_s)
 
     def _soonest_s(self, iteration: int) -> NDArray[np.float64]:
         """When each worker can have a bucket, or end a step, after it has begun an iteration: float64[workers]."""
@@ -127,11 +135,13 @@ class Alone:
         """Play iterations until one ends before anybody can begin the next, or, if from some iteration on the same
         comes again and again, only so many as it takes to see that."""
         job, begun_s, turns = self._job, self.player.arena.now_s, self.player.turns
-        before, sent = self.player.arena.carried_bytes(), self.player.sent_bytes()
+        before, sent = self.player.carried_bytes(), self.player.sent_bytes()
         ends_s: dict[int, list[float]] = defaultdict(list)
         first, asked = job.plan.workers[0], job.iterations - done
         ended, cycle = Counter[int](), range(0)
-        for now_s, node in self.player.told(self._ready_s[done:], start_s):
+        together = self.work.alike is not None  # of one class it is not known when a worker has the others' sums
+        ready_s = self._ready_s[done : done + 1] if together else self._ready_s[done:]
+        for now_s, node in self.player.told(ready_s, start_s):
             ends_s[node].append(now_s - begun_s)
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
@@ -139,9 +149,13 @@ class Alone:
             if not cycle and ended[count] == job.world and (cycle := self._cycle(ends_s, count, done)):
                 begun = 1 + max(map(len, ends_s.values()))
                 self.player.end_after(begun + (asked - begun) % len(cycle))
-        by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
+        if together:
+            ((end_s,),) = ends_s.values()
+            by_worker = np.full((1, job.world), end_s)
+        else:
+            by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
         notes = self.player.notes[: len(by_worker)] - np.array([begun_s, 0, 0, 0])
-        carried, sent = self.player.arena.carried_bytes() - before, self.player.sent_bytes() - sent
+        carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):
             each_s = float((by_worker[cycle[-1]] - by_worker[cycle[0] - 1]).mean())
             later_s = np.array([each_s * times for times in range(1 + more // len(cycle))])

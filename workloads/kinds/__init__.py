@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BUILT_IN = {
     **{name: name for name in ("forest", "library", "asynchronous")},
     **{"command": "script.command", "fabric": "fabric", "fabric_sync": "fabric_sync", "hybrid": "hybrid"},
-    **{"phub": "phub", "script": "script", "tuned": "tuned"},
+    **{"phub": "phub", "rotation": "rotation", "script": "script", "tuned": "tuned"},
 }
 """The names of our kinds, and the module of each below this package: ``command`` is ``script`` without a scheme."""
 

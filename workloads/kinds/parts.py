@@ -441,11 +441,13 @@ class Simulation(Generic[P]):
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
         is_by_message: whether :meth:`play` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
+        plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
     """
 
     overlaps: Collection[str] = ("none", "layer")
     is_of_trees = False
     is_by_message = False
+    plays_one_class = False
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 
@@ -466,6 +468,10 @@ class Simulation(Generic[P]):
         """Play a whole trial. Return by node what its process says of iterations, and, last, what it says at its end
         besides what all say."""
         raise NotImplementedError
+
+    def recorded_links(self, plan: P) -> Collection[int] | None:
+        """Return the directed links that stand for all in a record; None where each has an entry of its own."""
+        return None
 
     def iteration(self, waited_s: tuple[float, ...]) -> Mapping[str, Any]:
         """Return what a worker with steps says of an iteration besides times: by phase (:mod:`.play.steps`), it had no

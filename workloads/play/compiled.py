@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 6
+VERSION = 8
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)

@@ -34,6 +34,7 @@ struct network {
 
 struct tables {
     int64_t nodes, workers, chunks, data, buckets, gates, pairs, ways, steps, tensors;
+    int64_t together; /* only the last worker is told of, whose end is that of all */
     /* by chunk; `before` must have come as a sum before a worker sends it, `later` waits for it, and -1 is none */
     const int32_t *klass, *bucket, *before, *later;
     const double *bits;
@@ -47,8 +48,9 @@ struct tables {
     /* by pair of nodes between which messages go, and one more: the first of its ways, over each of which it has a
      * connection */
     const int32_t *way_from;
-    /* by way (`path_from` has one more): its links, the node that it leads to, its delay */
-    const int32_t *path_from, *path, *to;
+    /* by way (`path_from` has one more): its links, the node that it leads to, the way whose connection it shares, and
+     * its delay */
+    const int32_t *path_from, *path, *to, *shares;
     const double *delay_s;
     /* by rank, and one more: its first step */
     const int32_t *step_from;
@@ -305,6 +307,8 @@ static double bits_of(const struct player *p, int32_t what) {
 
 static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     struct arena *arena = p->arena;
+    int32_t to = p->t.to[way];
+    way = p->t.shares[way];
     int64_t number = p->connection[way];
     if (number < 0) {
         int32_t from = p->t.path_from[way];
@@ -318,7 +322,7 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     }
     double bits = bits_of(p, what);
     p->given[way] += bits;
-    append(p, &p->sent[way], (struct message){(int32_t)i, what, p->t.to[way], -1});
+    append(p, &p->sent[way], (struct message){(int32_t)i, what, to, -1});
     if (arena->n.send(arena->n.state, number, bits) < 0)
         arena->lacks_memory = true;
 }
@@ -408,13 +412,15 @@ static void look(struct player *p, int64_t i, int32_t node) {
     if (p->t.rank[node] < 0 || it->missing[node])
         return;
     struct arena *arena = p->arena;
-    if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
-        arena->lacks_memory = true;
-        return;
+    if (++it->synchronised == p->t.workers || !p->t.together) {
+        if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
+            arena->lacks_memory = true;
+            return;
+        }
+        arena->told[arena->told_count++] = (struct told){p->number, node};
     }
-    arena->told[arena->told_count++] = (struct told){p->number, node};
     bool is_last = i + 1 == p->iterations;
-    if (++it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
+    if (it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
         p->is_over = true;
         p->laters = 0; /* computations that are still under way do not count */
     } else if (i + 1 < p->iterations) {

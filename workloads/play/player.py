@@ -14,11 +14,11 @@ from testbed.workloads.play.arena import Arena, ways_of
 from testbed.workloads.play.compiled import POINTER, WHOLE, checked, library, no_memory
 from testbed.workloads.play.synchronisation import Synchronisation
 
-SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors")
+SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors", "together")
 ARRAYS = (
     *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
-    *("way_from", "path_from", "path", "to", "delay_s"),
+    *("way_from", "path_from", "path", "to", "shares", "delay_s"),
     *("step_from", "needs", "then", "phase", "give_from", "taker", "tensor_pair", "taken_from", "taken", "tensor_bits"),
 )
 NOTES = 4
@@ -60,6 +60,9 @@ class Player:
             ways.append(len(hops) - 1)
         self._way_from, path_from, path = (np.array(each, np.int32) for each in (ways, hops, links))
         self._pair_of = np.repeat(np.arange(len(work.pairs)), np.diff(self._way_from))
+        self._shares = np.arange(len(self._pair_of), dtype=np.int32)
+        if work.alike is not None:  # pairs with one way each
+            path, self._shares = work.alike.link[path], work.alike.pair
         delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
         self._arrays = {
             **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
@@ -69,11 +72,13 @@ class Player:
             "way_from": self._way_from,
             "path_from": path_from,
             "path": path,
+            "shares": self._shares,
             "to": np.ascontiguousarray(work.pairs[self._pair_of, 1]),
             "delay_s": np.add.reduceat(delay_s, path_from[:-1]) if len(delay_s) else delay_s,
         }
         synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
-        sizes = *synchronised, len(work.pairs), len(self._pair_of), len(work.steps), len(work.tensor_pair)
+        of_steps = len(work.steps), len(work.tensor_pair)
+        sizes = *synchronised, len(work.pairs), len(self._pair_of), *of_steps, work.alike is not None
         tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         self._player = self._library.player_new(arena.address, ctypes.byref(tables))  # it ends with the arena
         if not self._player:
@@ -106,7 +111,8 @@ class Player:
     def told(
         self, ready_s: NDArray[np.float64] | None = None, start_s: NDArray[np.float64] | None = None
     ) -> Iterator[tuple[float, int]]:
-        """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node.
+        """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node. Where one class
+        stands for all (:class:`.Alike`), only the last worker of an iteration is told of.
 
         It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
         there on another play has the same result.
@@ -146,7 +152,12 @@ class Player:
     def sent_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that have come to their receivers, without headers, by pair of nodes (those of the work)."""
         bits = np.ctypeslib.as_array(self._library.player_carried(self._player), (len(self._pair_of),))
-        return np.bincount(self._pair_of, bits, len(self._work.pairs)) * self.arena.goodput / 8
+        return np.bincount(self._pair_of, bits[self._shares], len(self._work.pairs)) * self.arena.goodput / 8
+
+    def carried_bytes(self) -> NDArray[np.float64]:
+        """Return what links carried as :meth:`.Arena.carried_bytes`, if it plays alone."""
+        carried = self.arena.carried_bytes()
+        return carried if self._work.alike is None else carried[self._work.alike.link]
 
     def waiting(self) -> tuple[float, tuple[str, str], str] | None:
         """Return the bytes of a message that waits, the names of its sender and its receiver, and its links in words;

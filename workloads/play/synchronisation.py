@@ -17,10 +17,26 @@ from testbed.workloads.play.steps import Steps, no_steps
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.messages import Children, incoming
-from testbed.workloads.sync.plan import first_class, numbered
+from testbed.workloads.sync.plan import numbered
 from testbed.workloads.sync.slots import Windows
 
 Numbers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Links and pairs of nodes of which the same is known beforehand, as each class is another one turned.
+
+    One class is played. Each link carries what any that is like it carries, so that one stands for all of them, and
+    each worker has all its sums when the last worker has that of this class.
+
+    Attributes:
+        link: int32[2 x links], the directed link that stands for each.
+        pair: int32[P], the pair that stands for each.
+    """
+
+    link: Numbers
+    pair: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,7 @@ class Synchronisation:
         missing: int64[V], messages of sums and own buckets that have to come in an iteration.
         steps: what workers do before.
         tensor_pair: int32[M], the pair of each message of steps; -1 where it does not leave its node.
+        alike: what stands for what, if this is one class of many that are alike.
     """
 
     nodes: int
@@ -77,6 +94,7 @@ class Synchronisation:
     missing: NDArray[np.int64]
     steps: Steps
     tensor_pair: Numbers
+    alike: Alike | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -140,7 +158,7 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
         down=down,
         pairs=pairs,
         rank=rank,
-        first_class=_numbers([first_class(forest, node) for node in range(nodes)]),
+        first_class=_numbers(np.maximum(rank, 0) % forest.classes),  # as plan.first_class, and quick
         missing=incoming(forest, children, per_class) + every.buckets * (rank >= 0),
         steps=steps,
         tensor_pair=tensor_pair,
@@ -171,6 +189,7 @@ def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronis
         missing=(rank >= 0).astype(np.int64),
         steps=steps,
         tensor_pair=pair.astype(np.int32),
+        alike=None,
     )
 
 
@@ -179,7 +198,7 @@ def _pairs(forest: Forest, is_used: NDArray[np.bool_], steps: Steps) -> tuple[Nu
     count = len(forest.nodes)
     nodes = np.arange(count)
     up = np.where((forest.reduce >= 0) & is_used[:, None], nodes * count + forest.reduce, -1)
-    down = np.where((forest.broadcast >= 0) & is_used[:, None], forest.broadcast * count + nodes, -1)
+    down = np.where((forest.broadcast >= 0) & is_used[:, None], forest.broadcast.astype(np.int64) * count + nodes, -1)
     src, dst = np.array(forest.workers)[steps.ends].T
     tensors = np.where(src != dst, src * count + dst, -1)
     used = np.unique(np.concatenate([up.ravel(), down.ravel(), tensors]))

@@ -244,6 +244,20 @@ def test_iterations_over_parallel_circuits_are_played_once_if_their_turns_are_al
         assert link["bytes"] == pytest.approx(other["bytes"], rel=1e-3)
 
 
+def test_a_float_in_each_round_is_no_difference_over_parallel_circuits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some classes have one float more than others, and each is one chunk."""
+    begun, _ = counted(monkeypatch)
+    arm = "arms=[{topology: 'patch_panel(servers=60,degree=4,rings=[1,1])', scheme: ring}]", "workload.scale=20"
+    _, once = played(tmp_path, *arm, "workload.iterations=20")
+    assert len(begun) == 1
+    monkeypatch.setattr("testbed.execution.simulated_alone.Alone._is_repeated", lambda *_: False)
+    _, each = played(tmp_path, *arm, "workload.iterations=20")
+    assert np.ptp(gst_s(each)) > 1e-5 * np.median(gst_s(each)), "the iterations do differ"
+    assert samples_of(once)["sum_s"].tolist() == pytest.approx(samples_of(each)["sum_s"].tolist(), rel=3e-4)
+
+
 def test_the_same_trial_has_the_same_samples_to_the_last_bit(tmp_path: Path) -> None:
     tables = []
     for _ in range(2):
@@ -520,3 +534,23 @@ def test_a_trace_takes_no_gloo_and_meets_its_links(tmp_path: Path) -> None:
     down = "perturb=[{kind: down, links: [h0-s0], at: 500 ms, until: 1500 ms}]"
     took_s = [traced(tmp_path, [nodes] * 2, arms, *more).record["metrics"]["jct_s"] for more in ((), (down,))]
     assert took_s[1] - took_s[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("overlap", ["none", "layer"])
+def test_a_trial_of_one_class_has_the_times_and_bytes_of_all_classes(
+    overlap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = "arms=[{topology: star(hosts=16), scheme: ring}]", f"workload.overlap={overlap}"
+    _, every = played(tmp_path, *change)
+    monkeypatch.setattr("testbed.workloads.sync.schemes.MOST_HOSTS", 8)
+    trial, one = played(tmp_path, *change)
+    assert trial.jobs[0].kind.name == "rotation"
+    assert every.samples is not None
+    assert one.samples is not None
+    for column in ("start_s", "ready_s", "sum_s", "end_s"):
+        np.testing.assert_allclose(one.samples[column], every.samples[column], rtol=1e-5, atol=1e-6)
+    up, down = one.record["links"]
+    assert (up["from"], down["to"]) == ("h0", "h0")
+    for mine, other in zip((up, down), every.record["links"], strict=False):
+        assert mine["bytes"] == pytest.approx(other["bytes"], rel=1e-5)
+    assert one.record["fidelity"]["verdict"] == "SIMULATED"

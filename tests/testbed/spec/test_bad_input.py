@@ -676,6 +676,12 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "too_many_messages_of_jobs": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
             "chunk: 4 KiB}\narms: [{topology: star(hosts=1000), jobs: ["
             "{name: a, scheme: tree, hosts: 250, copies: 4}]}]",
+            "large_without_a_rotation": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=65536), "
+            "scheme: halving_doubling}]",
+            "large_with_a_slow_link": "links: {rate: 40 Gbit/s, h5-s0: {rate: 20 Gbit/s}}\n"
+            f"{PLAYED}\narms: [{{topology: star(hosts=9000), scheme: ring}}]",
+            "large_with_stragglers": f"{FAST}\n{PLAYED[:-1]}, compute: {{mode: paced, pace: {{32: 1 s}}}}}}\nperturb: ["
+            "{kind: straggle, probability: 0.1, slowdown: 2}]\narms: [{topology: star(hosts=1500), scheme: ring}]",
             "pbox_of_a_job": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["
             "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: pbox, hosts: 3}]}]",
         }.items()

@@ -24,7 +24,8 @@ from testbed.topologies.parameters import Parameter, bind, did_you_mean, paramet
 from testbed.workloads.finding import Finding
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.schemes.registry import DECIDES, REPAIRS, SCHEMES, Scheme
+from testbed.workloads.sync.rotation import MOST_HOSTS, MOST_OF_TREES, Rotation, check
+from testbed.workloads.sync.schemes.registry import CLASS_A_HOST, DECIDES, REPAIRS, ROTATIONS, SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
 _Integer = TypeVar("_Integer", np.int32, np.int64)
@@ -97,7 +98,37 @@ def build_plan(expression: str, topology: Topology, tensor_sizes: Sequence[int])
         )
     info = known[call.name]
     arguments = bind(call.name, info.parameters, call.arguments, SchemeError)
+    if topology.host_count > MOST_HOSTS:
+        turned = _turned(call, topology)
+        if turned is not None:
+            return turned
     return info.function(topology, tensor_sizes, **arguments).built_by(str(call))
+
+
+def _turned(call: Call, topology: Topology) -> Rotation | None:
+    """Return the plan of one class, if the scheme gives one and all looks alike on this network; None where the trees
+    of all classes have to be made.
+
+    Raises:
+        SchemeError: these trees are too many.
+    """
+    count, text = topology.host_count, str(call)
+    if not call.arguments and (gives := ROTATIONS.get(call.name)):
+        plan = gives(topology).built_by(text)
+        try:
+            check(plan, topology)
+        except SchemeError:
+            if count > MOST_OF_TREES:
+                raise
+            return None
+        return plan
+    if count > MOST_OF_TREES and (why := CLASS_A_HOST.get(call.name)):
+        raise SchemeError(
+            f"scheme {text} on {count:,} hosts: the trees of its classes would take {8 * count * count / 1e9:.0f} GB, "
+            f"and no rotation stands for them: {why}",
+            fix=f"take at most {MOST_OF_TREES:,} hosts, or ring on a star, of which one class is played",
+        )
+    return None
 
 
 def repairable(expression: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from testbed.topologies.model import Topology
 from testbed.workloads.finding import Finding
 from testbed.workloads.kinds.asynchronous.schemes import async_ps, ssp
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
@@ -13,6 +14,7 @@ from testbed.workloads.kinds.library.schemes import gloo, openmpi
 from testbed.workloads.kinds.phub.schemes import pbox
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.rotation import Rotation
 from testbed.workloads.sync.schemes.atp import atp
 from testbed.workloads.sync.schemes.bcube import bcube
 from testbed.workloads.sync.schemes.bml import bml
@@ -24,7 +26,7 @@ from testbed.workloads.sync.schemes.hierarchical_ps import hierarchical_ps
 from testbed.workloads.sync.schemes.multi_ring import multi_ring
 from testbed.workloads.sync.schemes.ps import ps
 from testbed.workloads.sync.schemes.rina import rina, rina_without
-from testbed.workloads.sync.schemes.ring import ring
+from testbed.workloads.sync.schemes.ring import ring, turned_ring
 from testbed.workloads.sync.schemes.switchml import switchml
 from testbed.workloads.sync.schemes.tree import tree
 from testbed.workloads.sync.schemes.two_level import decides as two_level_decides
@@ -57,6 +59,19 @@ SCHEMES: tuple[Scheme, ...] = (
     gloo,
     openmpi,
 )
+
+ROTATIONS: dict[str, Callable[[Topology], Rotation]] = {"ring": turned_ring}
+"""Schemes that give, for large networks, class 0 and a rotation. Parameters they have none then."""
+
+CLASS_A_HOST: dict[str, str] = {
+    "halving_doubling": "the order in which its hosts send looks different from each of them",
+    **dict.fromkeys(
+        ("ps", "multi_ring", "bcube", "ring", "gloo", "openmpi"),
+        "none is known under which all that it does looks alike",
+    ),
+}
+"""Schemes that make about a class for each host, so that their trees are too many for large networks; and why no
+rotation says the same."""
 
 REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """Schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that makes the forest

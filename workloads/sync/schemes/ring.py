@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from testbed.topologies.model import Topology
-from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.groups import check_members, together
+from testbed.workloads.sync.rotation import Rotation, like
 from testbed.workloads.sync.trees import rings
 
 
@@ -29,3 +32,14 @@ def ring(topology: Topology, tensor_sizes: Sequence[int], *, members: tuple[tupl
         return rings(topology, [topology.hosts])
     check_members(topology, "ring", members)
     return together(topology, [(rings(topology, [order]), 1) for order in members])
+
+
+def turned_ring(topology: Topology) -> Rotation:
+    """The ring over all hosts as class 0 and a rotation, by which each host comes in the place of the next one."""
+    count, switches = topology.host_count, len(topology.switches)
+    hosts, absent = np.arange(count, dtype=np.int32), np.full(switches, ABSENT, np.int32)
+    reduce = np.append(np.append(ROOT, (hosts[1:] + 1) % count).astype(np.int32), absent)
+    broadcast = np.append(np.append(ROOT, hosts[:-1]).astype(np.int32), absent)
+    turn = np.append((hosts + 1) % count, np.arange(count, count + switches)).astype(np.int32)
+    names = tuple(node.name for node in topology.nodes)
+    return Rotation("", names, tuple(topology.hosts), reduce, broadcast, turn, like(turn, topology))
