@@ -72,7 +72,7 @@ def lines(played: Played) -> dict[str, Lines]:
     """Return, by process, the lines that it would have written."""
     job, ends_s, notes = played.job, played.ends_s, played.notes
     sent_bytes = _by_nodes(played)
-    ranks = _ranks(job)
+    ranks = {name: rank for rank, name in enumerate(job.workers)}
     start_s = np.vstack([np.full(job.world, played.begun_s), ends_s[:-1]])
     compute_s = job.pace_s.T if len(notes) else due_s(job)[:, :, -1]
     ready_s = notes[:, :, 0] if len(notes) else start_s + compute_s
@@ -94,18 +94,13 @@ def lines(played: Played) -> dict[str, Lines]:
             for line, noted in zip(own, notes, strict=False):
                 line.update(job.kind.simulation.iteration(tuple(noted[rank, 1:].tolist())))
         done = {**DONE, **job.kind.simulation.done(sent_bytes.get(node, {}))}
-        said[name] = [hello(job, name), *own, {"kind": "done", **done}]
+        said[name] = [hello(rank, node), *own, {"kind": "done", **done}]
     return said
 
 
-def hello(job: Job, name: str) -> dict[str, Any]:
+def hello(rank: int | None, node: int) -> dict[str, Any]:
     """Return a process's first line."""
-    who = {"rank": _ranks(job).get(name), "node": job.processes[name]}
-    return {"kind": "hello", **who, "device": "none", "congestion_control": "none"}
-
-
-def _ranks(job: Job) -> dict[str, int]:
-    return {name: rank for rank, name in enumerate(job.workers)}
+    return {"kind": "hello", "rank": rank, "node": node, "device": "none", "congestion_control": "none"}
 
 
 def _by_nodes(played: Played) -> dict[int, dict[int, int]]:
