@@ -6,6 +6,7 @@
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --updates  # asynchronous schemes, about 5 minutes a repeat
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
                                                    # known_errors.json, and keeps the others
 
@@ -19,8 +20,9 @@ memory that it had with 1,024.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
-stands the error of max-min fair shares. Of jobs, the median GST counts of iterations in which all jobs ran, without the
-first one; a row has the jobs of a scheme beside those of the others.
+stands the error of max-min fair shares. Of asynchronous schemes, the median GST of updates counts, without the first
+of each worker; computing takes longer by chance, so that workers do not stay together. Of jobs, the median GST counts
+of iterations in which all jobs ran, without the first one; a row has the jobs of a scheme beside those of the others.
 """
 
 from __future__ import annotations
@@ -122,6 +124,17 @@ links: {rate: 200 Mbit/s, level 2: {rate: 200 Mbit/s}}
 workload: {kind: profile, model: lenet5, batch: 2, iterations: 10, compute: {mode: paced, pace: {2: 50 ms}}}
 arms:
 """
+UPDATES = """
+name: simulator-errors-of-updates
+lab: netns
+links: {{rate: 200 Mbit/s}}
+workload: {{kind: profile, model: lenet5, batch: 2, iterations: 10, compute: {{mode: paced, pace: {{2: 200 ms}}}}}}
+perturb: [{{kind: jitter, sigma: 200 ms}}]
+arms:
+{arms}
+"""
+SERVED = ("async_ps", "async_ps(servers=2)", "async_ps(replication=chain)", "ssp(staleness=1)")
+ASYNCHRONOUS = dict.fromkeys((STAR, RACKS.replace(",ina=all", "")), SERVED)
 PAIRS = (("ring", "ps"), ("ring", "ring"), ("ps", "ps"))
 PAIR = """\
   - label: {0}, {1}
@@ -240,15 +253,26 @@ def _run(network: str, scheme: str, compute: str, scale: int, iterations: int) -
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
-def emulate(run: Path, only: str | None, *, jobs: bool) -> None:
-    """Make a run of all schemes, or of one, or of jobs, in the lab netns."""
-    arms = [
+def specs(only: str | None) -> dict[str, str]:
+    """Specs by what they are of; of schemes, all, or one alone."""
+    return {
+        "schemes": SPEC.format(arms=_arms(EMULATED, only)),
+        "updates": UPDATES.format(arms=_arms(ASYNCHRONOUS, only)),
+        "jobs": JOBS + "".join(PAIR.format(*pair) for pair in PAIRS),
+    }
+
+
+def _arms(every: Mapping[str, Sequence[str]], only: str | None) -> str:
+    return "\n".join(
         f'  - {{scheme: "{scheme}", topology: "{network}"}}'
-        for network, schemes in EMULATED.items()
+        for network, schemes in every.items()
         for scheme in schemes
         if only in (None, scheme)
-    ]
-    text = JOBS + "".join(PAIR.format(*pair) for pair in PAIRS) if jobs else SPEC.format(arms="\n".join(arms))
+    )
+
+
+def emulate(run: Path, text: str) -> None:
+    """Make a run of a spec in the lab netns."""
     source = read(text, "simulator-errors", Path())
     with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
@@ -323,6 +347,8 @@ def _settled_s(run: Path, name: str) -> float | None:
     """The median GST from the first iterations on that are alike; None where there are none. Of a job, that of
     iterations in which all jobs ran, without the first."""
     gst_s = _gst_s(run, name)
+    if _is_of_updates(run, name):
+        return float(np.median(gst_s))
     if "+" in name:
         ends_s = [_ends_s(path) for path in (run / "samples").glob(f"{name.partition('+')[0]}+*.parquet")]
         return float(np.median(gst_s[1:][_ends_s(run / "samples" / f"{name}.parquet")[1:] <= min(map(max, ends_s))]))
@@ -333,9 +359,20 @@ def _settled_s(run: Path, name: str) -> float | None:
     return None
 
 
+def _is_of_updates(run: Path, name: str) -> bool:
+    return "update" in pd.read_parquet(run / "samples" / f"{name}.parquet")
+
+
 def _gst_s(run: Path, name: str) -> NDArray[np.float64]:
-    by = pd.read_parquet(run / "samples" / f"{name}.parquet").groupby("iteration")
-    found: NDArray[np.float64] = (by["sum_s"].max() - by["ready_s"].max()).to_numpy()
+    """GST of each iteration; of updates, that of each but the first of a worker."""
+    samples = pd.read_parquet(run / "samples" / f"{name}.parquet")
+    found: NDArray[np.float64]
+    if "update" in samples:
+        later = samples[samples["iteration"] > 0]
+        found = (later["sum_s"] - later["ready_s"] - later["held_s"]).to_numpy()
+        return found
+    by = samples.groupby("iteration")
+    found = (by["sum_s"].max() - by["ready_s"].max()).to_numpy()
     return found
 
 
@@ -351,6 +388,7 @@ def main() -> int:
     parser.add_argument("--emulate", type=Path, metavar="RUN")
     parser.add_argument("--scheme", help="with --emulate: this one alone")
     parser.add_argument("--jobs", action="store_true", help="with --emulate: jobs, in place of schemes")
+    parser.add_argument("--updates", action="store_true", help="with --emulate: asynchronous schemes")
     parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -360,7 +398,8 @@ def main() -> int:
     if asked.runs:
         return 0 if runs() else 1
     if asked.emulate:
-        emulate(asked.emulate, asked.scheme, jobs=asked.jobs)
+        what = "jobs" if asked.jobs else "updates" if asked.updates else "schemes"
+        emulate(asked.emulate, specs(asked.scheme)[what])
         return 0
     if asked.errors:
         errors(asked.errors)
