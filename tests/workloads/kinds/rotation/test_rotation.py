@@ -120,7 +120,7 @@ def test_all_classes_are_played_where_links_differ_as_long_as_their_trees_can_be
         build_plan("ring", with_a_slower_link(star(MOST_OF_TREES + 1), 5), [])
 
 
-@pytest.mark.parametrize("scheme", [*CLASS_A_HOST.keys() - {"ring"}, "ring(members=[[0,1],[2,3]])"])
+@pytest.mark.parametrize("scheme", [*sorted(CLASS_A_HOST.keys() - {"ring"}), "ring(members=[[0,1],[2,3]])"])
 def test_schemes_without_a_rotation_are_refused_where_their_trees_are_too_many(scheme: str) -> None:
     with pytest.raises(SchemeError, match="no rotation stands for them"):
         build_plan(scheme, star(MOST_OF_TREES + 1), [])
