@@ -140,22 +140,26 @@ def _file(name: str, value: Any, folders: Sequence[Path]) -> str:
 def _texts(name: str, values: Any) -> Sequence[str]:
     several = [values] if isinstance(values, str) else values
     if isinstance(values, Mapping) and name in BY_KEY:
-        several = [f"{key}={_text(name, value)}" for key, value in values.items()]
+        several = _changes(values) if name == "set" else [f"{key}={value}" for key, value in values.items()]
     if not isinstance(several, list | tuple) or not all(isinstance(one, str) for one in several):
         form = ", a list of texts, or a dict" if name in BY_KEY else ", or a list of texts"
         _refuse(f"{name} is {values!r}; it takes text such as {EXAMPLES[name]!r}{form}")
     return several
 
 
-def _text(name: str, value: Any) -> str:
-    """Return a value as it stands in YAML: text as it is, anything else as JSON, which YAML reads alike."""
+def _changes(changes: Mapping[str, Any]) -> Sequence[str]:
+    """Return what stands after ``--set``, written as ``testbed.run`` writes it."""
+    from testbed.api.spec import change  # here, for it imports PyYAML, and most suites have no mark
+    from testbed.base.errors import SpecError
+
+    written: list[str] = []
     problem = ""
     try:
-        written = value if isinstance(value, str) else json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        problem = str(error)
+        written = [change(key, value) for key, value in changes.items()]
+    except SpecError as error:
+        problem = error.problem
     if problem:
-        _refuse(f"{name} has the value {value!r}, which cannot be written: {problem}")
+        _refuse(problem)
     return written
 
 

@@ -41,7 +41,11 @@ def rest(
     shown = chosen(every, label_of, most)
     if len(shown) == len(every):
         return ()
-    without = len({label_of(item) for item in every} - {label_of(item) for item in shown})
-    arms = f"; {counted(without, 'more arm')} {'has' if without == 1 else 'have'} none" if without else ""
-    each = "" if without else ", at least one of each arm"
-    return (f"The table has {len(shown):,} of {len(every):,} rows{each}{arms}. All are in {where}.",)
+    arms = without(every, label_of, most) or ", at least one of each arm"
+    return (f"The table has {len(shown):,} of {len(every):,} rows{arms}. All are in {where}.",)
+
+
+def without(every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int = MOST_ROWS) -> str:
+    """The end of a sentence that says how many arms have no row; empty if each has one."""
+    count = len(set(map(label_of, every)) - set(map(label_of, chosen(every, label_of, most))))
+    return f"; {counted(count, 'more arm')} {'has' if count == 1 else 'have'} none" if count else ""

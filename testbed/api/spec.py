@@ -24,7 +24,7 @@ def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[
         SpecError: YAML has no word for a value, or a dict has no name.
         OutputError: the file cannot be written.
     """
-    options = [f"--set={key}={_text(key, value)}" for key, value in (changes or {}).items()]
+    options = [f"--set={change(key, value)}" for key, value in (changes or {}).items()]
     if isinstance(spec, Mapping):
         if "name" not in spec and "name" not in (changes or {}):  # and it has no file whose name it could have
             raise SpecError("the dict: name: missing", fix="add it, such as name: quickstart")
@@ -57,11 +57,13 @@ def _written(text: str) -> Iterator[str]:
             raise type(error)(problem, fix=error.fix) from None
 
 
-def _text(key: str, value: object) -> str:
-    """Write a value of ``--set``: text is YAML already."""
-    if isinstance(value, str):
-        return value
-    return _yaml(f"set: {key}", [value], in_a_line=True)[1:-1]
+def change(key: str, value: object) -> str:
+    """Write a change as after ``--set``: text is YAML already.
+
+    Raises:
+        SpecError: YAML has no word for the value.
+    """
+    return f"{key}={value if isinstance(value, str) else _yaml(f'set: {key}', [value], in_a_line=True)[1:-1]}"
 
 
 class _Dumper(yaml.SafeDumper):

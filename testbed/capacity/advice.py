@@ -110,7 +110,8 @@ def _text(asked: Sequence[Asked], unknown: Sequence[str]) -> str:
     apart = f" ({len(unknown)} more not predicted: {unknown[0]})" if unknown else ""
     which = f"of {len(asked)} cells {trial.name} loads this machine most{apart}: " if len(asked) > 1 else ""
     chunk = f"chunks of {size_text(trial.jobs[0].chunk_bytes)}"
-    kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process"), chunk])
+    schemes = dict.fromkeys(trial.network.arm.schemes)
+    kind = ", ".join([*schemes, counted(load.processes, "process"), chunk, *_packets(load)])
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
     if worst.room <= 0:
         return (
@@ -127,6 +128,14 @@ def _text(asked: Sequence[Asked], unknown: Sequence[str]) -> str:
     many = len(too_fast)
     some = f"{many} of {len(asked)} cells {'is' if many == 1 else 'are'} " if many < len(asked) else ""
     return f"{text}: {some}likely to end INVALID. Take {' or '.join(changes(too_fast))}"
+
+
+def _packets(load: Load) -> list[str]:
+    """The size of large packets, if it is the same at every rate, as with short queues: the machine then carries less
+    of what has the same name otherwise."""
+    if load.packet_bytes_by_rates or not load.large_packets_s:
+        return []
+    return [f"large packets of {size_text(round(load.link_bytes_s / load.large_packets_s))}"]
 
 
 def links_text(asked: Asked) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api.spec import words_of
 from testbed.pytest_plugin import arguments
 
 SUITE = """
@@ -226,8 +227,8 @@ def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path) -> None:
         ),
         (
             ["a.yaml"],
-            {"baseline": "b.json", "set": {"seed": {2}}},
-            "set has the value {2}, which cannot be written: Object of type set is not JSON serializable",
+            {"baseline": "b.json", "set": {"seed": 2j}},
+            "set: seed: cannot be written as YAML: ('cannot represent an object', 2j)",
         ),
         (
             ["a.yaml"],
@@ -256,8 +257,21 @@ def test_settings_and_thresholds_may_be_dicts() -> None:
     words = arguments("a.yaml", baseline="b.json", set=changes, threshold={"gst": "5%"})
     assert words[words.index("--set") :] == [
         *("--set", "links.rate=5 Mbit/s", "--set", "workload.batch=[2, 4]"),
-        *("--set", 'perturb=[{"kind": "delay", "hosts": null}]', "--threshold", "gst=5%"),
+        *("--set", "perturb=[{kind: delay, hosts: null}]", "--threshold", "gst=5%"),
     ]
+
+
+def test_settings_of_a_mark_are_written_as_those_of_testbed_run() -> None:
+    """Whole numbers as keys, and numbers that JSON writes as YAML's texts, among them."""
+    changes = {
+        **{"workload.compute.pace": {16: "0.1 s"}, "workload.learning_rate": 1e-05, "links.rate": "5 Mbit/s"},
+        **{"name": None, "workload.batch": [2, 4], "arms.0.label": True},
+    }
+    words = arguments("a.yaml", baseline="b.json", set=changes)
+    with words_of("a.yaml", changes) as of_run:
+        assert [f"--set={text}" for text in words[words.index("--set") + 1 :: 2]] == of_run[:-2]
+    assert "workload.compute.pace={16: 0.1 s}" in words
+    assert "workload.learning_rate=1.0e-05" in words
 
 
 def test_the_plugin_imports_nothing_of_size() -> None:

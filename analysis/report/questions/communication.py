@@ -175,18 +175,16 @@ def _in_table(found: Sequence[Named]) -> Sequence[Named]:
 
 
 def _more(found: Sequence[Named]) -> Sequence[str]:
-    """Say how many kinds of collectives, and arms at settings, the table has no row for; nothing where it has all."""
-    told = []
-    kinds = sum(sum(collective.bytes > 0 for collective in trial.collectives) for _, trial in _in_table(found))
+    """Say how many kinds of collectives, and arms, the table has no row for; nothing where it has all."""
+    kinds = sum(collective.bytes > 0 for _, trial in found for collective in trial.collectives)
     rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
-    if kinds > rows:
-        told.append(
-            f"The table has {rows} of {kinds} rows: of each arm, the kinds and sizes that moved most bytes. All are in "
-            "the trials' JSON."
-        )
-    if len(found) > MOST_CELLS:
-        told += room.rest(found, room.of_pair, MOST_CELLS)
-    return told
+    if kinds == rows:
+        return ()
+    arms = room.without(found, room.of_pair, MOST_CELLS)
+    return (
+        f"The table has {rows:,} of {kinds:,} rows: of each arm, the kinds and sizes that moved most bytes{arms}. "
+        "All are in the trials' JSON.",
+    )
 
 
 def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:

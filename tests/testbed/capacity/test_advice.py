@@ -121,6 +121,16 @@ def test_what_the_machine_carries() -> None:
     )
 
 
+@pytest.mark.parametrize(("setting", "size"), [("queue: 128 KiB", "64 KiB"), ("small_queues: 4 KiB", "4 KiB")])
+def test_a_load_whose_large_packets_do_not_grow_is_told_apart(setting: str, size: str) -> None:
+    """The machine carries less of it: two figures would have the same name."""
+    usual, small = (told(FAST.replace("4 Gbit/s", rate), known()) for rate in ("4 Gbit/s", f"4 Gbit/s, {setting}"))
+    assert f"(bml, 9 processes, chunks of 128 KiB, large packets of {size})" in small.text
+    assert usual.worst is not None
+    assert small.worst is not None
+    assert small.worst.room < usual.worst.room
+
+
 @pytest.mark.parametrize("lab", ["mininet", "docker"])
 def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
     text = told(f"lab: {lab}\n{FAST}", known()).text

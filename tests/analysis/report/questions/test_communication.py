@@ -138,6 +138,19 @@ def test_every_arm_has_rows_of_collectives_and_the_rest_is_counted(run_dir: Path
     )
 
 
+def test_one_sentence_counts_the_rows_of_more_arms_than_the_table_has_room_for(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[ONE, MARK, BY_GLOO]))
+    run = only(load(run_dir), "ring-b16")
+    labels = tuple(f"ring {n}" for n in range(26))
+    trials = tuple(replace(run.finished[0], label=label) for label in labels)
+    question = answer(replace(run, labels=labels, trials=trials), "collectives")
+    assert len(question.told) == 24
+    assert question.seen == (
+        "The table has 24 of 52 rows: of each arm, the kinds and sizes that moved most bytes; 2 more arms have none. "
+        "All are in the trials' JSON.",
+    )
+
+
 def test_sums_that_are_compared_with_gloos_are_told_as_such(run_dir: Path, edit: Edit) -> None:
     compared, other = ({**ONE, "by": "gloo", "bytes": nbytes} for nbytes in (ONE["bytes"], 400))
     edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[ONE, compared, other]))
