@@ -124,12 +124,15 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         return _unknown_key(path, schema)
     if kind == _WRONG_KIND:
         word, kinds = context["tag"][1:-1], list(_union(path))
+        if word in ("True", "False"):  # YAML's no, off, yes and on
+            word = _word_at((*path, "kind"), texts) or word
         return f"{word!r} is not one of: {', '.join(kinds)}", nearest(word, kinds)
     if kind == "missing":
         return "missing", f"add it, such as {path[-1]}: {schema.example(path)}"
     if kind == "literal_error":
         allowed = _words(schema.field(path))
-        told = value_text(value)
+        written = _word_at(path, texts) if isinstance(value, bool) else None
+        told = repr(written) if written else value_text(value)
         return f"{told} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import refuse
+from testbed.base.units import value_text
 from testbed.topologies.call import parse
 from testbed.topologies.parameters import bind, did_you_mean, parameters_of
 
@@ -97,7 +98,7 @@ def _order(value: object) -> object:
     if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
         return value
     if not isinstance(value, str):
-        raise refuse(f"{value!r:.60} is no order", f"write {EXAMPLE}")
+        raise refuse(f"{value_text(value)} is no order", f"write {EXAMPLE}")
     try:
         read(value)
     except SpecError as error:

@@ -60,6 +60,9 @@ CHANGES: dict[str, tuple[str, str]] = {
     "overlap_off": ("  iterations: 3\n", "  iterations: 3\n  overlap: off\n"),
     "label_no": ("label: PS", "label: no"),
     "label_on": ("label: PS", "label: on"),
+    "order_no": ("label: PS", "label: PS, order: no"),
+    "kind_off": ("arms:\n", "perturb: [{kind: off, at: 1 s}]\narms:\n"),
+    "lab_off": ("arms:\n", "lab: off\narms:\n"),
     "name_off_of_a_group_alone": (
         "arms:\n",
         "perturb: {kind: straggle, name: off, probability: 10 %, slowdown: 2}\narms:\n",
