@@ -23,12 +23,11 @@ from testbed.workloads.kinds.fabric import fates
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.planning.planner import Planner
 from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.played_scheduler import Scheduler
 from testbed.workloads.kinds.fabric.played_transfers import Transfers
 from testbed.workloads.kinds.fabric.processes.messages import (
-    NEAR_S,
     Arrived,
     Commit,
     Decided,
@@ -36,6 +35,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Gather,
     Give,
     Gradient,
+    Nears,
     Note,
     Order,
     Pass,
@@ -44,9 +44,6 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     SendSums,
     Weights,
     recipients_of,
-)
-from testbed.workloads.kinds.fabric.processes.messages import (
-    Nears as NearsNote,
 )
 from testbed.workloads.kinds.fabric.processes.passing import Passing
 from testbed.workloads.kinds.parts import Iterations
@@ -58,8 +55,6 @@ from testbed.workloads.sync.chunks import FLOAT_BYTES
 NO_FLOATS: Floats = np.empty(0, np.float32)
 ALONE = ((1.0, 1.0),)
 """Share of an update that is in no sum."""
-SOON_S = 1e-6
-"""Least time between two looks of the scheduler at what is due: moments are not exact."""
 
 
 @dataclass
@@ -112,10 +107,8 @@ class Played:
         self._world, nbytes = len(plan.workers), FLOAT_BYTES * asked.floats
         self._bytes = [FLOAT_BYTES * (stop - first) for first, stop in spans(asked.floats, len(plan.servers))]
         work = Work(nbytes, self._world * asked.count, 0.0, asked.seed, wires.goodput)
-        self._planner = Planner(plan, work, hears_nears=True)
-        self._looks_s = math.inf
-        """When the scheduler looks next at what is due."""
-        self._transfers = Transfers(wires, plan.scheduler)
+        self._transfers = Transfers(wires)
+        self._scheduler = Scheduler(plan, work, wires, self._transfers, self._obey)
         self._daemons = {
             node: _Daemon(rank, node, Passing(partial(self._send_weights, node)))
             for rank, node in enumerate(plan.workers)
@@ -146,7 +139,7 @@ class Played:
         for node, server in self._servers.items():
             name = f"{names[node]}.daemon" if node in self._daemons else names[node]
             said[name] = [self._served(server)]
-        said[names[self._plan.scheduler]] = [self._scheduled()]
+        said[names[self._plan.scheduler]] = [self._scheduler.said()]
         return said
 
     @property
@@ -161,62 +154,13 @@ class Played:
         ]
         return {"journal": steps, "received": server.received, "update_bytes": self._bytes[server.shard]}
 
-    def _scheduled(self) -> dict[str, Any]:
-        """Return what the scheduler reports, as :meth:`.scheduler.Scheduler.said`; planning takes no time here."""
-        moved = [
-            [
-                *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
-                *(one.planned.shard, one.planned.start_s, one.planned.end_s, one.arrived_s),
-            ]
-            for one in self._planner.traffic.moved
-        ]
-        return {"time": 0.0, "clock_s": 0.0, "plans_s": [], "order": self._planner.order, "transfers": moved}
-
-    # The scheduler.
-
     def _change(self, rates_bps: Mapping[int, float]) -> None:
-        """Have the scheduler hear of new rates, as late as it does; not once all is done, or a trial whose links change
-        again and again would not end."""
-        if not self._waiting:
-            return
-        self._wires.at(self._wires.now_s + self._plan.options.lag_s, partial(self._hear_rates, rates_bps))
+        """Have the scheduler hear of new rates; not once all is done, or a trial whose links change again and again
+        would not end."""
+        if self._waiting:
+            self._scheduler.change(rates_bps)
 
-    def _hear_rates(self, rates_bps: Mapping[int, float]) -> None:
-        self._planner.rates(rates_bps, self._wires.now_s)
-        self._look()
-
-    def _tell_scheduler(self, source: int, note: Note) -> None:
-        self._transfers.note(source, self._plan.scheduler, note, partial(self._hear, source, note))
-
-    def _hear(self, node: int, note: Note) -> None:
-        now_s, planner = self._wires.now_s, self._planner
-        if isinstance(note, Ready):
-            planner.ready(note.update, note.version, note.norm, now_s)
-        elif isinstance(note, Decided):
-            planner.decided(note.entries, note.version, now_s)
-        elif isinstance(note, Arrived):
-            planner.arrived(note.members, note.source, node, _heard_s(note, now_s), note.shard)
-        elif isinstance(note, NearsNote):
-            end_s = _heard_s(note, now_s) + min(max(0.0, note.left_s), NEAR_S)
-            planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
-        self._look()
-
-    def _look(self) -> None:
-        """Have the scheduler do what is due, and look again when the next thing is."""
-        now_s = self._wires.now_s
-        for node, note in self._planner.tick(now_s):
-            self._transfers.note(self._plan.scheduler, node, note, partial(self._obey, node, note))
-        next_s = max(self._planner.next_s, now_s + SOON_S)
-        if next_s < self._looks_s or self._looks_s <= now_s:
-            self._looks_s = next_s
-            if next_s < math.inf:
-                self._wires.at(next_s, partial(self._look_again, next_s))
-
-    def _look_again(self, due_s: float) -> None:
-        if due_s == self._looks_s:
-            self._look()
-
-    # What it says to others.
+    # What the scheduler says.
 
     def _obey(self, node: int, note: Note) -> None:
         if isinstance(note, Order | Dropped | Commit | Give):
@@ -246,7 +190,7 @@ class Played:
 
     def _push(self, daemon: _Daemon) -> None:
         daemon.ready_s = self._wires.now_s
-        self._tell_scheduler(daemon.node, Ready(self._number(daemon), daemon.version, 0.0))
+        self._scheduler.tell(daemon.node, Ready(self._number(daemon), daemon.version, 0.0))
 
     def _number(self, daemon: _Daemon) -> int:
         """Return the number of a worker's update."""
@@ -349,14 +293,14 @@ class Played:
     def _move(self, leg: Leg, note: Note, rate_bps: float, came: Call) -> None:
         def nears(left_s: float) -> None:
             told_s = self._transfers.told_s(leg.target)
-            self._tell_scheduler(leg.target, NearsNote(leg.members, leg.source, left_s, leg.shard, told_s))
+            self._scheduler.tell(leg.target, Nears(leg.members, leg.source, left_s, leg.shard, told_s))
 
         way = leg.source, leg.target
         self._transfers.floats(way, note, self._bytes[leg.shard], rate_bps, nears, came)
 
     def _tell_arrived(self, members: tuple[int, ...], leg: Leg) -> None:
         told_s = self._transfers.told_s(leg.target)
-        self._tell_scheduler(leg.target, Arrived(members, leg.source, leg.shard, told_s))
+        self._scheduler.tell(leg.target, Arrived(members, leg.source, leg.shard, told_s))
 
     # Servers.
 
@@ -393,7 +337,7 @@ class Played:
         if server.shard != 0:
             return
         version = self._first(entries) + self._world if self._plan.roots else server.journal.version
-        self._tell_scheduler(server.node, Decided(entries, version))
+        self._scheduler.tell(server.node, Decided(entries, version))
         self._decided_count += len(entries)
         self._asked.done(self._decided_count // self._world)
 
@@ -418,8 +362,3 @@ class Played:
             server.known |= dict.fromkeys(nodes, count)
             send = partial(self._send_weights, server.node, first, note, NO_FLOATS, rate_bps)
             self._wires.at(said_s + wait_s, send)
-
-
-def _heard_s(note: Arrived | NearsNote, now_s: float) -> float:
-    """Return since when that is so of which a note tells."""
-    return now_s if note.at_s is None else min(now_s, note.at_s)

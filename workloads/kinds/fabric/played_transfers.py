@@ -26,8 +26,8 @@ Nears = Callable[[float], None]
 class Transfers:
     """Notes and floats between processes, and what each knows of the scheduler's clock."""
 
-    def __init__(self, wires: Wires, scheduler: int) -> None:
-        self._wires, self._scheduler = wires, scheduler
+    def __init__(self, wires: Wires) -> None:
+        self._wires = wires
         self._clocks: dict[int, Clock] = defaultdict(Clock)
         self._free_s: dict[tuple[int, int], float] = defaultdict(float)
         """When the last piece that was to leave on a connection is handed over."""
@@ -45,12 +45,11 @@ class Transfers:
         """Send a note from one node to another, and the floats that it announces, no faster than ``rate_bps``; 0 for
         any rate."""
         source, target = way
-        ahead_s = self._wires.now_s
         reception = _Reception(self._wires, count_bytes, nears, came)
-        begin_s = max(ahead_s, self._free_s[way])
+        begin_s = max(self._wires.now_s, self._free_s[way])
         self._at(begin_s, partial(self._send, source, target, len(encode(note)), reception.begin))
-        for at, piece in enumerate(_pieces(count_bytes, rate_bps)):
-            overhead = HEADER_BYTES if at == 0 else 0
+        for number, piece in enumerate(_pieces(count_bytes, rate_bps)):
+            overhead = HEADER_BYTES if number == 0 else 0
             self._at(begin_s, partial(self._hand_over, way, piece + overhead, partial(reception.take, piece)))
             begin_s += piece * 8 / rate_bps if rate_bps else 0.0
         self._free_s[way] = begin_s

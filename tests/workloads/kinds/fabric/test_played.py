@@ -80,7 +80,9 @@ class Trial:
 
     def arrived_s(self, purpose: Purpose) -> list[float]:
         """When transfers of this purpose were there, in their order."""
-        return sorted(one.arrived_s for one in self.transfers if one.purpose == purpose and one.arrived_s is not None)
+        return sorted(
+            each.arrived_s for each in self.transfers if each.purpose == purpose and each.arrived_s is not None
+        )
 
 
 def test_an_update_alone_goes_there_and_back() -> None:
@@ -113,7 +115,7 @@ def test_floats_go_no_faster_than_the_scheduler_says_and_their_end_is_seen_comin
     topology = network("star(hosts=2)", rate_bps=RATE_BPS)
     wires = Wires(topology, Queues.over(topology), Planned())
     ends_s, came_s = list[float](), list[float]()
-    Transfers(wires, 0).floats(
+    Transfers(wires).floats(
         (0, 1),
         Commit(1),
         4 * FLOATS,
@@ -129,9 +131,9 @@ def test_floats_go_no_faster_than_the_scheduler_says_and_their_end_is_seen_comin
 
 def test_an_aggregator_sums_what_others_send_it() -> None:
     trial = Trial("mlfabric_s(aggregators=1)", 8, [0.0], count=2)
-    sums = [one for one in trial.transfers if one.purpose == Purpose.SUM]
-    assert max(one.members for one in sums) > 1
-    assert {one.source for one in sums} <= {*trial.plan.aggregators}
+    sums = [each for each in trial.transfers if each.purpose == Purpose.SUM]
+    assert max(each.members for each in sums) > 1
+    assert {each.source for each in sums} <= {*trial.plan.aggregators}
     last_s = trial.samples.groupby("iteration")["sum_s"].max()
     assert last_s[0] < 0.1 + 6 + 6, "as long as without sums"
 
@@ -157,8 +159,8 @@ def test_the_scheduler_hears_of_a_rate_as_late_as_it_does() -> None:
     """The worker's link has half of its rate from 0.2 s on. An update takes 2 s, and is planned so from 5.2 s on."""
     change = RateChange(0.2, 0, RATE_BPS / 2)
     trial = Trial("mlfabric_a(window=0,t_lag=5)", 3, [0.5], count=3, changes=[change])
-    updates = [one for one in trial.transfers if one.purpose == Purpose.UPDATE]
-    assert [one.end_s - one.start_s for one in updates] == pytest.approx([1.0, 1.0, 2.0], rel=CLOSE)
+    updates = [each for each in trial.transfers if each.purpose == Purpose.UPDATE]
+    assert [each.end_s - each.start_s for each in updates] == pytest.approx([1.0, 1.0, 2.0], rel=CLOSE)
     assert trial.took_s() == pytest.approx([3.0] * 3, rel=CLOSE)
 
 
@@ -231,6 +233,6 @@ def test_all_processes_tell_one_story(
 
 def _check_no_transfer_is_too_fast(trial: Trial) -> None:
     """But for segments that a note waited for by which a node knows the scheduler's clock."""
-    for one in trial.transfers:
-        assert one.arrived_s is not None
-        assert one.arrived_s - one.start_s >= one.size_bytes * 8 / RATE_BPS - 2 * SEGMENT_S
+    for each in trial.transfers:
+        assert each.arrived_s is not None
+        assert each.arrived_s - each.start_s >= each.size_bytes * 8 / RATE_BPS - 2 * SEGMENT_S
