@@ -191,7 +191,7 @@ def _require_job(job: Job) -> None:
     if not job.kind.simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a scheme that testbed's engine runs, such as ring, ps or ssp, or gloo, or {LABS}",
+            fix=f"take a scheme that it plays, such as ring, ssp, gloo or mlfabric_a (without a replica), or {LABS}",
         )
     if job.work.is_trained:
         raise SpecError(

@@ -15,10 +15,11 @@ from testbed.workloads.play.wires import Wires
 def play(job: Job, wires: Wires, done: Callable[[int], None]) -> dict[str, Lines]:
     """Play a job's processes, and return the lines of each; ``done`` is called with how many iterations are done."""
     computes = [compute_of(job, rank) for rank in range(job.world)]
-    said = job.kind.simulation.play(job.plan, Iterations(job.floats, job.iterations, computes, done), wires)
+    asked = Iterations(job.floats, job.iterations, computes, done, job.training.seed)
+    said = job.kind.simulation.play(job.plan, asked, wires)
     ranks = {name: rank for rank, name in enumerate(job.workers)}
     lines: dict[str, Lines] = {}
-    for name, node in job.processes.items():
-        *iterations, last = said[node]
+    for (name, node), process in zip(job.processes.items(), job.kind.processes(job.plan), strict=True):
+        *iterations, last = said[process.name]
         lines[name] = [hello(ranks.get(name), node), *map(dict, iterations), {"kind": "done", **DONE, **last}]
     return lines

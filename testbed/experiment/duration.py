@@ -49,6 +49,8 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     job = trial.jobs[0]
     if trial.spec.place.plays and job.kind.simulation.knows(job.plan):
         again_s = PLAYED_AGAIN_S if trial.is_shared or trial.network.perturbations else 0.0
+        if job.kind.simulation.is_by_message:
+            again_s = job.kind.simulation.message_s
         later_s = ((each, (each.iterations - 1) * again_s) for each in trial.jobs)
         return sum(each.played_messages * (each.kind.simulation.message_s + more_s) for each, more_s in later_s)
     trace = job.workload.traced(trial.network.folder, job.world) if trial.spec.place.plays else None

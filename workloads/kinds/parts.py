@@ -425,12 +425,14 @@ class Iterations:
         count: how many there are; where whoever is faster does more of them, that is of each worker on average.
         computes: how workers compute, by rank.
         done: called with how many are done.
+        seed: of what is drawn while they run.
     """
 
     floats: int
     count: int
     computes: Sequence[Compute]
     done: Callable[[int], None]
+    seed: int = 0
 
 
 class Simulation(Generic[P]):
@@ -464,9 +466,13 @@ class Simulation(Generic[P]):
         chunks."""
         raise NotImplementedError
 
-    def play(self, plan: P, asked: Iterations, wires: Wires) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """Play a whole trial. Return by node what its process says of iterations, and, last, what it says at its end
-        besides what all say."""
+    def play(self, plan: P, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Play a whole trial. Return by process, as :meth:`.Kind.processes` names it, what it says of iterations, and,
+        last, what it says at its end besides what all say.
+
+        Raises:
+            TrialError: something waits for what never comes.
+        """
         raise NotImplementedError
 
     def recorded_links(self, plan: P) -> Collection[int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
 import numpy as np
@@ -33,13 +33,15 @@ class Wires:
         self, topology: Topology, network: Network, timeline: Timeline, *, seed: int = 0, goodput: float = 1.0
     ) -> None:
         self._topology, self._network, self._timeline = topology, network, timeline
-        self._seed, self._goodput = seed, goodput
+        self._seed, self.goodput = seed, goodput
         self._connections: dict[tuple[int, int], tuple[int, float]] = {}
         self._sent: list[deque[tuple[Call, Call]]] = []
         self._delay_s: list[float] = []
         self._soon: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
         self._order = count()
+        self._monitor: Callable[[Mapping[int, float]], None] = lambda _: None
+        self._is_awaited: Callable[[], bool] = lambda: False
 
     @property
     def now_s(self) -> float:
@@ -60,7 +62,12 @@ class Wires:
         receiver has it."""
         number, _ = self._connection(src, dst)
         self._sent[number].append((left, came))
-        self._network.send(number, count_bytes / self._goodput)
+        self._network.send(number, count_bytes / self.goodput)
+
+    def watch(self, monitor: Callable[[Mapping[int, float]], None], is_awaited: Callable[[], bool]) -> None:
+        """Call ``monitor`` with the new rates (bit/s) of directed links whenever some change; also when nothing moves,
+        as long as that ``is_awaited``."""
+        self._monitor, self._is_awaited = monitor, is_awaited
 
     def soon(self, call: Call) -> None:
         """Call at this moment, after what was to be called before."""
@@ -79,12 +86,14 @@ class Wires:
             if self._later and self._later[0][0] <= network.now_s:
                 self._soon.append(heapq.heappop(self._later)[-1])
                 continue
-            if network.is_idle and not self._later:
-                return
             later_s, changes_s = self._later[0][0] if self._later else math.inf, self._timeline.next_s()
+            if network.is_idle and not self._later and (math.isinf(changes_s) or not self._is_awaited()):
+                return
             if changes_s <= network.now_s:
-                for change in self._timeline.take():
-                    network.set_rate(change.link, change.rate_bps)
+                changed = {change.link: change.rate_bps for change in self._timeline.take()}
+                for link, rate_bps in changed.items():
+                    network.set_rate(link, rate_bps)
+                self._monitor(changed)
                 continue
             ended = network.advance(min(later_s, changes_s))
             for number in ended:

@@ -94,6 +94,25 @@ def test_updates_of_an_asynchronous_scheme_are_played_and_judged(tmp_path: Path)
     assert took_s[is_late].min() > 5 * took_s[own["sum_s"] < event["begun_s"]].max()
 
 
+@pytest.mark.parametrize(
+    ("scheme", "stale"), [("mlfabric_a", 39), ("mlfabric_ssp(staleness=1,servers=2)", 6), ("mlfabric_s", None)]
+)
+def test_trials_of_a_scheduler_are_played_and_judged(scheme: str, stale: int | None, tmp_path: Path) -> None:
+    slow = "{kind: rate, links: [h0-s0], share: 10 %, at: iteration 4}"
+    arms = f"[{{topology: star(hosts=6), scheme: '{scheme}'}}]"
+    trial, outcome = perturbed(tmp_path, slow, arms=arms)
+    record, samples = outcome.record, samples_of(outcome)
+    assert record["fidelity"]["verdict"] == "SIMULATED"
+    assert len(samples) == 10 * trial.job.world
+    (event,) = record["events"]
+    own = samples[samples["rank"] == 0]
+    took_s, is_late = own["sum_s"] - own["ready_s"], own["ready_s"] > event["begun_s"]
+    assert took_s[is_late].min() > 2 * took_s[own["sum_s"] < event["begun_s"]].max()
+    if stale is not None:
+        assert record["metrics"]["staleness_max"] <= stale
+    assert "scheduler_median_s" not in record["metrics"] or record["metrics"]["scheduler_median_s"] is None
+
+
 def test_iterations_take_their_computing_and_the_time_of_the_busiest_link(tmp_path: Path) -> None:
     trial, outcome = played(tmp_path)
     assert outcome.record["metrics"]["jct_s"] == pytest.approx(10 * (0.3 + whole_s(trial)))
@@ -422,7 +441,10 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
             ["workload={kind: command, command: sleep 1, inputs: []}", "arms=[{topology: star(hosts=4)}]"],
             "runs no programs",
         ),
-        (["arms=[{topology: star(hosts=4), scheme: mlfabric_a}]"], "cannot play mlfabric_a of kind fabric"),
+        (
+            ["arms=[{topology: star(hosts=5), scheme: mlfabric_a(divergence_updates=3)}]"],
+            r"cannot play mlfabric_a\(divergence_updates=3\) of kind fabric",
+        ),
         (
             ["workload.overlap=layer", "arms=[{topology: star(hosts=4), scheme: ssp}]"],
             "sends gradients only as a whole",

@@ -79,6 +79,16 @@ def test_a_simulated_trial_takes_no_longer_over_slow_links(source: Source) -> No
     assert fast < OVERHEAD_S
 
 
+@pytest.mark.parametrize("scheme", ["async_ps", "mlfabric_s"])
+def test_every_iteration_is_played_that_is_decided_by_message(scheme: str) -> None:
+    text = (
+        "{name: x, lab: simulator, links: {rate: 1 Gbit/s}, workload: {kind: profile, model: lenet5, batch: 2,"
+        " iterations: %d, compute: {mode: paced, pace: {2: 1 s}}}, arms: [{topology: star(hosts=8), scheme: %s}]}"
+    )
+    three, six = (trials(read(text % (count, scheme), "spec.yaml", Path()))[0] for count in (3, 6))
+    assert expected_s(six) == pytest.approx(2 * expected_s(three))
+
+
 def test_every_iteration_of_simulated_jobs_is_played() -> None:
     text = (
         "{name: x, lab: simulator, links: {rate: 1 Gbit/s}, workload: {kind: profile, model: lenet5, batch: 2,"

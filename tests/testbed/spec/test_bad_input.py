@@ -671,7 +671,8 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             f"{ARMS}",
             "loss": f"links: {{rate: 40 Gbit/s, loss: 1 %}}\n{PLAYED}\n{ARMS}",
             "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
-            "fabric": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: mlfabric_a}}]",
+            "fabric": f"{FAST}\n{PLAYED}\n"
+            "arms: [{topology: star(hosts=5), scheme: mlfabric_a(divergence_updates=3)}]",
             "too_many_hosts": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=70000), scheme: ring}}]",
             "too_fast": f"links: {{rate: 200000 Gbit/s}}\n{PLAYED}\n{ARMS}",
             "too_many_messages": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "

@@ -57,7 +57,7 @@ class Played:
     """A trial's updates, from the first to the last."""
 
     def __init__(self, plan: Forest, asked: Iterations, wires: Wires) -> None:
-        self._computes, self._done, self._wires = asked.computes, asked.done, wires
+        self._names, self._computes, self._done, self._wires = plan.nodes, asked.computes, asked.done, wires
         world, served = len(plan.workers), servers(plan)
         updates = world * asked.count
         self._bytes = [FLOAT_BYTES * (stop - start) for start, stop in spans(asked.floats, len(served))]
@@ -68,19 +68,21 @@ class Played:
         ]
         self._workers = [_Worker(rank, node, len(served)) for rank, node in enumerate(plan.workers)]
 
-    def lines(self) -> dict[int, list[dict[str, Any]]]:
-        """Play, and return by node the lines of iterations, and what the last line says besides what all say."""
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """Play, and return by process the lines of iterations, and what the last line says besides what all say."""
         for worker in self._workers:
             self._begin(worker)
         self._wires.run()
-        said: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        said: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for worker in self._workers:
-            said[worker.node] = [*worker.lines, {}]
+            said[self._names[worker.node]] = [*worker.lines, {}]
         for server in self._servers:
             order = [(update.rank, update.iteration, update.version) for update in server.ledger.order]
-            said[server.node] = [{"updates": order} | ({} if server.replica is None else {"part_sha256": None})]
+            said[self._names[server.node]] = [
+                {"updates": order} | ({} if server.replica is None else {"part_sha256": None})
+            ]
             if server.replica is not None:
-                said[server.replica] = [{"replicated": server.kept, "part_sha256": None}]
+                said[self._names[server.replica]] = [{"replicated": server.kept, "part_sha256": None}]
         return said
 
     def _tell(self, src: int, dst: int, payload_bytes: int, came: Callable[[], None]) -> None:

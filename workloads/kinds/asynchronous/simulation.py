@@ -28,7 +28,7 @@ class UpdatesSimulation(Simulation[Forest]):
         """Count a note and floats, to a server and back, and to its replica."""
         return len(plan.workers) * len(servers(plan)) * (6 if replicas(plan) else 4)
 
-    def play(self, plan: Forest, asked: Iterations, wires: Wires) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    def play(self, plan: Forest, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         from testbed.workloads.kinds.asynchronous.played import Played
 
         return Played(plan, asked, wires).lines()

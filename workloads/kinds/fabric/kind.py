@@ -21,8 +21,19 @@ from testbed.workloads.kinds.fabric.notes import NOTES
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric.reports import FabricReports
+from testbed.workloads.kinds.fabric.simulation import FabricSimulation
 from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
-from testbed.workloads.kinds.parts import Carrier, Control, OwnChecks, OwnSamples, Predictor, Survivor, Unknown, Wording
+from testbed.workloads.kinds.parts import (
+    Carrier,
+    Control,
+    OwnChecks,
+    OwnSamples,
+    Predictor,
+    Simulation,
+    Survivor,
+    Unknown,
+    Wording,
+)
 from testbed.workloads.kinds.process import Process
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -96,6 +107,7 @@ class FabricKind(Kind[Fabric]):
     predictor: Predictor[Fabric] = FabricPredictor(makes_sums=False)
     survivor: Survivor[Fabric] = FabricSurvivor()
     reports = FabricReports()
+    simulation: Simulation[Fabric] = FabricSimulation(makes_sums=False)
     own_checks: OwnChecks[Fabric] | None = DivergenceCheck()
 
     def check_form(self, plan: Fabric, topology: Topology) -> None:

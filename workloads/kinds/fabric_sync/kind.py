@@ -12,6 +12,7 @@ from testbed.workloads.kinds.base import Asked, Floats, Refusal, Told
 from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
+from testbed.workloads.kinds.fabric.simulation import FabricSimulation
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
 from testbed.workloads.kinds.parts import Carrier, Lots, OwnSamples, Survivor, Wording
@@ -49,6 +50,7 @@ class SynchronousKind(FabricKind):
     wording = SumsWording()
     lots = Roots()
     predictor = FabricPredictor(makes_sums=True)
+    simulation = FabricSimulation(makes_sums=True)
     own_checks = None
     survivor = Survivor[Fabric]()  # of nobody: an iteration would lack a lost worker's gradient
 

@@ -41,7 +41,7 @@ def played(
     paces_s = [*paces_s, *[paces_s[-1]] * len(plan.workers)][: len(plan.workers)]
     asked = Iterations(FLOATS, count, [Compute("paced", pace_s) for pace_s in paces_s], done.append)
     said = KIND.simulation.play(plan, asked, Wires(topology, Queues.over(topology), Planned()))
-    return plan, {node: [dict(line) for line in lines] for node, lines in said.items()}, done
+    return plan, {plan.nodes.index(name): [dict(line) for line in lines] for name, lines in said.items()}, done
 
 
 def table(plan: Forest, said: dict[int, list[Line]]) -> pd.DataFrame:

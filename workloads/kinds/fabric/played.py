@@ -1,0 +1,364 @@
+"""A trial in simulated time: the scheduler's planner, the servers' journals, and what workers and daemons do between
+them, message by message.
+
+The decisions are those of the processes (:mod:`.processes`): planner, journal, clock and the like are the same code.
+:mod:`.ideal` has the same planner and journals, too, and less between them: there notes take no time, so that nobody
+hears of anything late, and transfers end as planned. It stays beside this, for each trial is played there for its
+prediction, and what moves here takes several times as long to play.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from testbed.base.errors import TrialError
+from testbed.workloads.kinds.fabric import fates
+from testbed.workloads.kinds.fabric.fates import Entry, Fate
+from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.traffic import Leg
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.played_scheduler import Scheduler
+from testbed.workloads.kinds.fabric.played_transfers import Transfers
+from testbed.workloads.kinds.fabric.processes.messages import (
+    Arrived,
+    Commit,
+    Decided,
+    Dropped,
+    Gather,
+    Give,
+    Gradient,
+    Nears,
+    Note,
+    Order,
+    Pass,
+    Ready,
+    Send,
+    SendSums,
+    Weights,
+    recipients_of,
+)
+from testbed.workloads.kinds.fabric.processes.passing import Passing
+from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.learning.parts import spans
+from testbed.workloads.play.wires import Call, Wires
+from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.sync.chunks import FLOAT_BYTES
+
+NO_FLOATS: Floats = np.empty(0, np.float32)
+ALONE = ((1.0, 1.0),)
+"""Share of an update that is in no sum."""
+
+
+@dataclass
+class _Group:
+    """A sum that is still to be made: versions of the updates that are here, and whether it may leave."""
+
+    note: Gather
+    versions: dict[int, int] = field(default_factory=dict)
+    go: SendSums | None = None
+
+
+class _Daemon:
+    """A worker and its daemon."""
+
+    def __init__(self, rank: int, node: int, passing: Passing) -> None:
+        self.rank, self.node, self.passing = rank, node, passing
+        self.groups: dict[int, _Group] = {}
+        self.early: dict[int, list[Gradient]] = defaultdict(list)
+        """Updates that came before the scheduler's note about their sum."""
+        self.shards: dict[int, Weights] = {}
+        self.lines: list[dict[str, Any]] = []
+        self.version = self.known = 0
+        self.start_s = self.ready_s = 0.0
+        self.goes_on = True
+
+
+class _Server:
+    """A server, or a root's part that is one: its journal, what came, and which weights it gives."""
+
+    def __init__(self, plan: Fabric, node: int, shard: int) -> None:
+        allowed = math.inf if len(plan.servers) == 1 else 0
+        self.node, self.shard = node, shard
+        self.journal = Journal(plan.options.delay_bound, None, 0.0, allowed)
+        self.received: list[tuple[int, int]] = []
+        self.known = dict.fromkeys(plan.workers, 0)
+        self.untold: list[Entry] = []
+        self.newest = 0, 0
+        """Version of the weights that workers get now, and how many entries of the journal are behind them."""
+
+
+class Played:
+    """A trial's updates, from the first to the last.
+
+    Args:
+        makes_sums: servers add a round of gradients up, and have no weights.
+    """
+
+    def __init__(self, plan: Fabric, asked: Iterations, wires: Wires, *, makes_sums: bool) -> None:
+        self._plan, self._asked, self._wires, self._makes_sums = plan, asked, wires, makes_sums
+        self._world, nbytes = len(plan.workers), FLOAT_BYTES * asked.floats
+        self._bytes = [FLOAT_BYTES * (stop - first) for first, stop in spans(asked.floats, len(plan.servers))]
+        work = Work(nbytes, self._world * asked.count, 0.0, asked.seed, wires.goodput)
+        self._transfers = Transfers(wires)
+        self._scheduler = Scheduler(plan, work, wires, self._transfers, self._obey)
+        self._daemons = {
+            node: _Daemon(rank, node, Passing(partial(self._send_weights, node)))
+            for rank, node in enumerate(plan.workers)
+        }
+        holders = plan.roots or plan.servers
+        self._servers = {node: _Server(plan, node, 0 if plan.roots else shard) for shard, node in enumerate(holders)}
+        self._decided_count = 0
+        wires.watch(self._change, lambda: bool(self._waiting))
+
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """Play, and return by process the lines of iterations, and what the last line says besides what all say.
+
+        Raises:
+            TrialError: workers wait for what never comes.
+        """
+        for daemon in self._daemons.values():
+            self._begin(daemon)
+        self._wires.run()
+        if self._waiting:
+            raise TrialError(
+                f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
+                f"{', '.join(self._waiting)}",
+                fix="let the blocked link come back",
+            )
+        names = self._plan.nodes
+        said = {names[node]: [*daemon.lines, {}] for node, daemon in self._daemons.items()}
+        said |= {f"{names[node]}.daemon": [{}] for node in self._daemons}
+        for node, server in self._servers.items():
+            name = f"{names[node]}.daemon" if node in self._daemons else names[node]
+            said[name] = [self._served(server)]
+        said[names[self._plan.scheduler]] = [self._scheduler.said()]
+        return said
+
+    @property
+    def _waiting(self) -> list[str]:
+        """Workers that have not ended."""
+        return [self._plan.nodes[daemon.node] for daemon in self._daemons.values() if daemon.goes_on]
+
+    def _served(self, server: _Server) -> dict[str, Any]:
+        """Return what a server reports, as :meth:`.server.Server.said`."""
+        steps = [
+            [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares] for step in server.journal.steps
+        ]
+        return {"journal": steps, "received": server.received, "update_bytes": self._bytes[server.shard]}
+
+    def _change(self, rates_bps: Mapping[int, float]) -> None:
+        """Have the scheduler hear of new rates; not once all is done, or a trial whose links change again and again
+        would not end."""
+        if self._waiting:
+            self._scheduler.change(rates_bps)
+
+    # What the scheduler says.
+
+    def _obey(self, node: int, note: Note) -> None:
+        if isinstance(note, Order | Dropped | Commit | Give):
+            self._serve(self._servers[node], note)
+        elif isinstance(note, Gather):
+            daemon = self._daemons[node]
+            daemon.groups[note.group] = _Group(note)
+            for early in daemon.early.pop(note.group, []):
+                self._collect(daemon, early)
+        elif isinstance(note, Send):
+            self._later(node, note, partial(self._send, self._daemons[node], note))
+        elif isinstance(note, SendSums):
+            self._later(node, note, partial(self._let_go, self._daemons[node], note))
+        elif isinstance(note, Pass):
+            self._later(node, note, partial(self._daemons[node].passing.tell, note))
+
+    def _later(self, node: int, note: Send | SendSums | Pass, call: Call) -> None:
+        self._wires.at(self._transfers.begin_s(node, note) + note.wait_s, call)
+
+    # Workers.
+
+    def _begin(self, daemon: _Daemon) -> None:
+        daemon.start_s = self._wires.now_s
+        compute = self._asked.computes[daemon.rank]
+        factor, extra_s = compute.slowdown(len(daemon.lines))
+        self._wires.at(daemon.start_s + factor * compute.pace_s + extra_s, partial(self._push, daemon))
+
+    def _push(self, daemon: _Daemon) -> None:
+        daemon.ready_s = self._wires.now_s
+        self._scheduler.tell(daemon.node, Ready(self._number(daemon), daemon.version, 0.0))
+
+    def _number(self, daemon: _Daemon) -> int:
+        """Return the number of a worker's update."""
+        return len(daemon.lines) * self._world + daemon.rank
+
+    def _answered(self, daemon: _Daemon) -> None:
+        """Take new weights, all of whose shards are here."""
+        note, now_s = daemon.shards[0], self._wires.now_s
+        daemon.shards = {}
+        mine = self._number(daemon)
+        new = fates.learn(note.begin, note.begin_version, note.entries, daemon.known, mine, self._world)
+        ((_, held_s, goes_on),) = (told for told in note.recipients if told[0] == daemon.node)
+        factor, extra_s = self._asked.computes[daemon.rank].slowdown(len(daemon.lines))
+        line = {
+            **{"kind": "iteration", "i": len(daemon.lines), "rank": daemon.rank, "node": daemon.node, "loss": None},
+            **{"start": daemon.start_s, "ready": daemon.ready_s, "sum": now_s, "end": now_s},
+            **{"compute_s": daemon.ready_s - daemon.start_s, "factor": factor, "extra_s": extra_s},
+            **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+        }
+        if not self._makes_sums:
+            line |= {"update": new.at, "version": daemon.version, "staleness": new.version - daemon.version}
+            line |= {"fate": int(new.fate), "held_s": held_s}
+        daemon.lines.append(line)
+        daemon.known, daemon.version, daemon.goes_on = new.known, note.version, goes_on
+        if goes_on:
+            self._begin(daemon)
+
+    # Daemons.
+
+    def _send(self, daemon: _Daemon, note: Send) -> None:
+        """Send the worker's update."""
+        told = Gradient((note.update,), (daemon.version,), ALONE, note.group, 1, note.shard, 0, (0.0,))
+        self._send_gradient(daemon, note.target, told, note.rate_bps)
+
+    def _send_gradient(self, daemon: _Daemon, target: int, told: Gradient, rate_bps: float) -> None:
+        if target == daemon.node:
+            self._collect(daemon, told)
+            return
+        source = daemon.node
+
+        def came() -> None:
+            self._tell_arrived(told.members, Leg(source, target, told.members, told.shard))
+            if target in self._daemons:
+                self._collect(self._daemons[target], told)
+            else:
+                self._hold(self._servers[target], told)
+
+        self._move(Leg(source, target, told.members, told.shard), told, rate_bps, came)
+
+    def _collect(self, daemon: _Daemon, told: Gradient) -> None:
+        """Add an update to its sum; or, at a root, to that of its iteration."""
+        number = told.members[0]
+        if self._plan.roots and self._plan.servers_at(number // self._world) == (daemon.node,):
+            self._hold(self._servers[daemon.node], told)
+            return
+        group = daemon.groups.get(told.group)
+        if group is None:
+            daemon.early[told.group].append(told)
+            return
+        group.versions[number] = told.versions[0]
+        self._send_sums(daemon, group)
+
+    def _let_go(self, daemon: _Daemon, note: SendSums) -> None:
+        group = daemon.groups[note.group]
+        group.go = note
+        self._send_sums(daemon, group)
+
+    def _send_sums(self, daemon: _Daemon, group: _Group) -> None:
+        """Send a sum if it is complete, and its time has come."""
+        note = group.note
+        if group.go is None or len(group.versions) < len(note.members):
+            return
+        del daemon.groups[note.group]
+        versions = tuple(group.versions[number] for number in note.members)
+        told = Gradient(note.members, versions, note.shares, note.group, 1, note.shard, 0, (0.0,) * len(versions))
+        self._send_gradient(daemon, note.target, told, group.go.rate_bps)
+
+    def _take_weights(self, daemon: _Daemon, note: Weights) -> None:
+        recipients = {told[0]: told for told in note.recipients}
+        for node in note.onward:
+            daemon.passing.take(node, replace(note, recipients=(recipients[node],), onward=()), NO_FLOATS)
+        if daemon.node not in recipients:
+            return
+        daemon.shards[note.shard] = note
+        if len(daemon.shards) == len(self._bytes):
+            self._answered(daemon)
+
+    def _send_weights(self, source: int, target: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        if source == target:
+            self._take_weights(self._daemons[target], note)
+            return
+        leg = Leg(source, target, (), note.shard)
+
+        def came() -> None:
+            self._tell_arrived((), leg)
+            self._take_weights(self._daemons[target], note)
+
+        self._move(leg, note, rate_bps, came)
+
+    def _move(self, leg: Leg, note: Note, rate_bps: float, came: Call) -> None:
+        def nears(left_s: float) -> None:
+            told_s = self._transfers.told_s(leg.target)
+            self._scheduler.tell(leg.target, Nears(leg.members, leg.source, left_s, leg.shard, told_s))
+
+        way = leg.source, leg.target
+        self._transfers.floats(way, note, self._bytes[leg.shard], rate_bps, nears, came)
+
+    def _tell_arrived(self, members: tuple[int, ...], leg: Leg) -> None:
+        told_s = self._transfers.told_s(leg.target)
+        self._scheduler.tell(leg.target, Arrived(members, leg.source, leg.shard, told_s))
+
+    # Servers.
+
+    def _hold(self, server: _Server, told: Gradient) -> None:
+        """Hold an update, or a sum, which has come, until its turn."""
+        unit = Unit(told.members, told.versions, told.group >= 0, told.shares)
+        if not server.journal.arrive(unit):
+            raise ValueError(f"some of updates {list(told.members)} were here before")
+        server.received.append((told.members[0], self._bytes[server.shard]))
+        self._apply(server)
+
+    def _serve(self, server: _Server, note: Order | Dropped | Commit | Give) -> None:
+        if isinstance(note, Order):
+            server.journal.expect(note.updates, note.versions)
+        elif isinstance(note, Dropped):
+            self._decided(server, server.journal.drop(note.update, note.version))
+        elif isinstance(note, Commit):
+            server.journal.allow(note.updates)
+        else:
+            self._give(server, note)
+        self._apply(server)
+
+    def _apply(self, server: _Server) -> None:
+        while (step := server.journal.next()) is not None:
+            self._decided(server, step)
+
+    def _decided(self, server: _Server, step: Step) -> None:
+        """Report a step; where sums are made, a round of them."""
+        server.untold += step.entries
+        if self._makes_sums and len(server.untold) < self._world:
+            return
+        entries, server.untold = tuple(server.untold), []
+        server.newest = server.journal.version, len(server.journal.entries)
+        if server.shard != 0:
+            return
+        version = self._first(entries) + self._world if self._plan.roots else server.journal.version
+        self._scheduler.tell(server.node, Decided(entries, version))
+        self._decided_count += len(entries)
+        self._asked.done(self._decided_count // self._world)
+
+    def _first(self, entries: Sequence[Entry]) -> int:
+        """Return the number of the first update of an iteration, given entries of it."""
+        return entries[0][0] // self._world * self._world
+
+    def _give(self, server: _Server, give: Give) -> None:
+        """Send the newest weights along each way, when its time has come, as :meth:`.server.Server._give`."""
+        said_s, (newest, count) = self._transfers.begin_s(server.node, give), server.newest
+        recipients = {told[0]: told for told in give.recipients}
+        for (first, wait_s, rate_bps), onward in give.ways:
+            nodes = recipients_of(first, onward, recipients)
+            begin = min(server.known[node] for node in nodes)
+            entries = tuple(server.journal.entries[begin:count])
+            version = newest - sum(Fate(fate).is_applied for _, fate in entries)
+            told = tuple(recipients[node] for node in nodes)
+            note = Weights(newest, begin, version, entries, told, onward, server.shard, 0, server.node)
+            if self._plan.roots:
+                number = self._first(entries)
+                note = replace(note, version=number + self._world, begin=number, begin_version=number)
+            server.known |= dict.fromkeys(nodes, count)
+            send = partial(self._send_weights, server.node, first, note, NO_FLOATS, rate_bps)
+            self._wires.at(said_s + wait_s, send)

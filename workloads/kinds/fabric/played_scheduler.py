@@ -1,0 +1,88 @@
+"""The scheduler of a trial in simulated time: its planner hears what notes tell when they are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.planner import Planner
+from testbed.workloads.kinds.fabric.planning.traffic import Leg
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.played_transfers import Transfers
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, Arrived, Decided, Nears, Note, Ready
+from testbed.workloads.play.wires import Wires
+
+SOON_S = 1e-6
+"""Least time between two looks at what is due: moments are not exact."""
+Obey = Callable[[int, Note], None]
+"""Has a node do what a note says that has come there."""
+
+
+class Scheduler:
+    """A scheduler, as :class:`.scheduler.Scheduler`; planning takes it no time."""
+
+    def __init__(self, plan: Fabric, work: Work, wires: Wires, transfers: Transfers, obey: Obey) -> None:
+        self._plan, self._wires, self._transfers, self._obey = plan, wires, transfers, obey
+        self._planner = Planner(plan, work, hears_nears=True)
+        self._looks_s = math.inf
+        """When it looks next at what is due."""
+
+    def said(self) -> dict[str, Any]:
+        """Report as the process does."""
+        moved = [
+            [
+                *(each.planned.source, each.planned.target, each.planned.size_bytes, each.planned.members),
+                *(each.planned.shard, each.planned.start_s, each.planned.end_s, each.arrived_s),
+            ]
+            for each in self._planner.traffic.moved
+        ]
+        return {"time": 0.0, "clock_s": 0.0, "plans_s": [], "order": self._planner.order, "transfers": moved}
+
+    def tell(self, source: int, note: Note) -> None:
+        """Send it a note from a node."""
+        self._transfers.note(source, self._plan.scheduler, note, partial(self._hear, source, note))
+
+    def change(self, rates_bps: Mapping[int, float]) -> None:
+        """Have it hear of new rates, as late as it does."""
+        self._wires.at(self._wires.now_s + self._plan.options.lag_s, partial(self._hear_rates, rates_bps))
+
+    def _hear_rates(self, rates_bps: Mapping[int, float]) -> None:
+        self._planner.rates(rates_bps, self._wires.now_s)
+        self._look()
+
+    def _hear(self, node: int, note: Note) -> None:
+        now_s, planner = self._wires.now_s, self._planner
+        if isinstance(note, Ready):
+            planner.ready(note.update, note.version, note.norm, now_s)
+        elif isinstance(note, Decided):
+            planner.decided(note.entries, note.version, now_s)
+        elif isinstance(note, Arrived):
+            planner.arrived(note.members, note.source, node, _at_s(note, now_s), note.shard)
+        elif isinstance(note, Nears):
+            # Without LAST_S of the process: here a transfer ends with its last byte.
+            end_s = _at_s(note, now_s) + min(max(0.0, note.left_s), NEAR_S)
+            planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
+        self._look()
+
+    def _look(self) -> None:
+        """Do what is due, and look again when the next thing is."""
+        now_s = self._wires.now_s
+        for node, note in self._planner.tick(now_s):
+            self._transfers.note(self._plan.scheduler, node, note, partial(self._obey, node, note))
+        next_s = max(self._planner.next_s, now_s + SOON_S)
+        if next_s < self._looks_s or self._looks_s <= now_s:
+            self._looks_s = next_s
+            if next_s < math.inf:
+                self._wires.at(next_s, partial(self._look_again, next_s))
+
+    def _look_again(self, due_s: float) -> None:
+        if due_s == self._looks_s:
+            self._look()
+
+
+def _at_s(note: Arrived | Nears, now_s: float) -> float:
+    """Return since when that is so of which a note tells."""
+    return now_s if note.at_s is None else min(now_s, note.at_s)
