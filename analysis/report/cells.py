@@ -65,7 +65,7 @@ class MeasuredCell:
     @property
     def swept_rate(self) -> str:
         """The links' rate as a sweep of rates has it, before it is scaled; empty without such a sweep."""
-        return next((value for key, value in self.point.items() if key.rpartition(".")[2] == "rate"), "")
+        return next((value for key, value in self.point.items() if f".{key}".endswith(".rate")), "")
 
     @cached_property
     def finished(self) -> tuple[Trial, ...]:

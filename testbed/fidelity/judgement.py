@@ -115,8 +115,7 @@ def _of_model(seen: Seen) -> dict[str, Any]:
     or beside the same schemes."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    simulation = seen.job.kind.simulation
-    if simulation.is_of_trees or simulation.is_by_message:  # as the trials that errors are known from
+    if seen.job.kind.simulation.is_of_schemes:  # as the trials that errors are known from
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():

@@ -453,6 +453,11 @@ class Simulation(Generic[P]):
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 
+    @property
+    def is_of_schemes(self) -> bool:
+        """Whether nothing but its scheme decides what moves: neither a strategy nor a script."""
+        return self.is_of_trees or self.is_by_message
+
     def knows(self, plan: P) -> bool:
         """Whether a plan has :meth:`messages`, and a :meth:`synchronisation` or :meth:`play`."""
         return False
