@@ -447,10 +447,6 @@ def _by_network(run: Run) -> dict[str, list[str]]:
     for key, by_label in rates.items():
         is_one_rate = len({rate for own in by_label.values() for rate in own}) == 1
         for label, own in by_label.items():
-            at = "" if is_one_rate else _listed_rates([rate for rate in own if rate])
+            at = "" if is_one_rate else words.named([rate for rate in own if rate])
             told.setdefault(network_text(networks[key], at), []).append(label)
     return told
-
-
-def _listed_rates(rates: Sequence[str]) -> str:
-    return words.listed(rates) if 0 < len(rates) <= words.MOST_NAMED else shortened(rates, words.MOST_NAMED)

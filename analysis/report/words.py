@@ -214,6 +214,11 @@ def listed(items: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def named(labels: Sequence[str]) -> str:
+    """``a, b and c``; of many, the first ones and how many more there are; empty for none."""
+    return listed(labels) if 0 < len(labels) <= MOST_NAMED else shortened(labels, MOST_NAMED)
+
+
 def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str], number: str) -> str:
     """Every arm's value, marked if it is not VALID in a number; of many, only the least and the greatest of those of
     each network that :func:`testbed.analysis.report.cells.believed` gives. An arm at several settings is named with

@@ -134,12 +134,7 @@ def know_capacity(claims: Sequence[Claim], full: bool, backend: str | None, tell
 
 
 def measure(
-    claims: Sequence[Claim],
-    out: Path,
-    full: bool,
-    announce: Announce,
-    overrides: Sequence[str],
-    tell: Tell,
+    claims: Sequence[Claim], out: Path, full: bool, announce: Announce, overrides: Sequence[str], tell: Tell
 ) -> bool:
     """Run what is missing; return whether all its trials could be run. An experiment that its lab refuses is left out,
     which is told.

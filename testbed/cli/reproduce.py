@@ -51,8 +51,8 @@ def reproduce(
 
     Each claim is a row: the paper's value, the value by theory, ours, and the verdict. A page has the details. Trials
     that are finished in DIR are not run again, unless only the machine made them INVALID. Experiments that LAB refuses
-    are left out. The exit code is 0 if all
-    decided claims hold, 1 if a claim or a trial fails, and 4 if nothing could be decided.
+    are left out. The exit code is 0 if all decided claims hold, 1 if a claim or a trial fails, and 4 if nothing could
+    be decided.
     """
     with interrupt.exit_at_once():
         from rich.console import Console

@@ -434,6 +434,23 @@ class Iterations:
     done: Callable[[int], None]
     seed: int = 0
 
+    def lasts_s(self, rank: int, number: int) -> float:
+        """Return how long (s) a worker computes in an iteration."""
+        factor, extra_s = self.computes[rank].slowdown(number)
+        return factor * self.computes[rank].pace_s + extra_s
+
+    def line(self, rank: int, node: int, number: int, moments_s: tuple[float, float, float]) -> dict[str, Any]:
+        """Return what a worker says of an iteration: when it began, had its gradient, and had what it could go on with,
+        which took no time."""
+        start_s, ready_s, end_s = moments_s
+        factor, extra_s = self.computes[rank].slowdown(number)
+        return {
+            **{"kind": "iteration", "i": number, "rank": rank, "node": node, "loss": None},
+            **{"start": start_s, "ready": ready_s, "sum": end_s, "end": end_s},
+            **{"compute_s": ready_s - start_s, "factor": factor, "extra_s": extra_s},
+            **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+        }
+
 
 class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.

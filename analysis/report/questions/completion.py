@@ -161,8 +161,7 @@ class Ranking:
     @property
     def label(self) -> str:
         """Labels of the first cells."""
-        labels = [cell.label for cell in self.firsts]
-        return words.listed(labels) if len(labels) <= words.MOST_NAMED else shortened(labels, words.MOST_NAMED)
+        return words.named([cell.label for cell in self.firsts])
 
 
 def _jct_seen(study: Study) -> list[str]:

@@ -291,7 +291,7 @@ def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, 
     row = {"Setting": words.setting(curves[0][0]), "Losses of the arms": _ALIKE[same]}
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
     if stuck:
-        return row | {"Loss": f"did not fall for {_names(stuck)}", "Took": words.UNKNOWN}
+        return row | {"Loss": f"did not fall for {words.named(stuck)}", "Took": words.UNKNOWN}
     goal, times = _goal(curves)
     begin, goal_text = _begin(curves), f"{goal:#.3g}"
     fell = f"{begin} at first; all reached {goal_text}" if " to " in begin else f"{begin} to {goal_text}"
@@ -317,7 +317,7 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> st
     same = f"{who if same == SAME else who.replace('every arm', 'the arms')} {same}" if same else ""
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
     if stuck:
-        whose = f" of {_names(stuck)}" if len(stuck) < len(curves) else ""
+        whose = f" of {words.named(stuck)}" if len(stuck) < len(curves) else ""
         return _sentence(f"{where}{same}the loss{whose} did not fall.")
     goal, times = _goal(curves)
     begin, took = _begin(curves), words.each(times, words.seconds, JCT)
@@ -328,10 +328,6 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> st
     return _sentence(
         f"{where}{same}{fell} to {goal:#.3g} in {took}." + (f" At the end it was {end}." if is_back else "")
     )
-
-
-def _names(labels: Sequence[str]) -> str:
-    return words.listed(labels) if len(labels) <= words.MOST_NAMED else shortened(labels, words.MOST_NAMED)
 
 
 def _sentence(text: str) -> str:

@@ -302,7 +302,7 @@ def test_a_finding_rests_on_valid_trials(run: Run) -> None:
 
 
 def test_the_doubt_of_a_finding_is_of_the_trials_that_its_numbers_are_from(sweep: Run) -> None:
-    """Of the first arm only the VALID repeat counts, so that the others are not among the trials in doubt."""
+    """The VALID repeat alone counts of the first arm, so the others are not among the trials in doubt."""
     trials = [
         judged(trial, "VALID" if (trial.label, trial.repeat) == ("PS on fat-tree", 0) else "INVALID")
         for trial in sweep.trials

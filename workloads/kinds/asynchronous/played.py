@@ -57,7 +57,7 @@ class Played:
     """A trial's updates, from the first to the last."""
 
     def __init__(self, plan: Forest, asked: Iterations, wires: Wires) -> None:
-        self._names, self._computes, self._done, self._wires = plan.nodes, asked.computes, asked.done, wires
+        self._names, self._asked, self._wires = plan.nodes, asked, wires
         world, served = len(plan.workers), servers(plan)
         updates = world * asked.count
         self._bytes = [FLOAT_BYTES * (stop - start) for start, stop in spans(asked.floats, len(served))]
@@ -92,9 +92,8 @@ class Played:
 
     def _begin(self, worker: _Worker) -> None:
         worker.start_s = self._wires.now_s
-        compute = self._computes[worker.rank]
-        factor, extra_s = compute.slowdown(len(worker.lines))
-        self._wires.at(worker.start_s + factor * compute.pace_s + extra_s, partial(self._push, worker))
+        lasts_s = self._asked.lasts_s(worker.rank, len(worker.lines))
+        self._wires.at(worker.start_s + lasts_s, partial(self._push, worker))
 
     def _push(self, worker: _Worker) -> None:
         worker.ready_s = self._wires.now_s
@@ -120,12 +119,9 @@ class Played:
             return
         first, *others = worker.parts
         now_s = self._wires.now_s
-        factor, extra_s = self._computes[worker.rank].slowdown(len(worker.lines))
+        moments_s = worker.start_s, worker.ready_s, now_s
         line = {
-            **{"kind": "iteration", "i": len(worker.lines), "rank": worker.rank, "node": worker.node, "loss": None},
-            **{"start": worker.start_s, "ready": worker.ready_s, "sum": now_s, "end": now_s},
-            **{"compute_s": worker.ready_s - worker.start_s, "factor": factor, "extra_s": extra_s},
-            **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
+            **self._asked.line(worker.rank, worker.node, len(worker.lines), moments_s),
             **{"update": first.update, "version": first.known},
             **{f"update_{at}": each.update for at, each in enumerate(others, start=1)},
             **{f"version_{at}": each.known for at, each in enumerate(others, start=1)},
@@ -167,7 +163,7 @@ class Played:
 
     def _replicated(self, server: _Server, rank: int) -> None:
         assert server.replica is not None
-        server.kept.append((rank, sum(kept == rank for kept, _ in server.kept)))
+        server.kept.append((rank, len(self._workers[rank].lines)))  # its worker waits for the answer meanwhile
         self._tell(server.replica, server.node, 0, lambda: self._update(server, *server.sent_on.popleft()))
 
     def _update(self, server: _Server, rank: int, version: int, goes_on: bool) -> None:
@@ -184,7 +180,7 @@ class Played:
             given = partial(self._given, worker, server.number, update, ledger.version, now_s - applied_s)
             self._tell(server.node, worker.node, self._bytes[server.number], given)
         if server.number == 0:
-            self._done(ledger.version // len(self._workers))
+            self._asked.done(ledger.version // len(self._workers))
 
 
 def _nothing() -> None:

@@ -184,9 +184,8 @@ class Played:
 
     def _begin(self, daemon: _Daemon) -> None:
         daemon.start_s = self._wires.now_s
-        compute = self._asked.computes[daemon.rank]
-        factor, extra_s = compute.slowdown(len(daemon.lines))
-        self._wires.at(daemon.start_s + factor * compute.pace_s + extra_s, partial(self._push, daemon))
+        lasts_s = self._asked.lasts_s(daemon.rank, len(daemon.lines))
+        self._wires.at(daemon.start_s + lasts_s, partial(self._push, daemon))
 
     def _push(self, daemon: _Daemon) -> None:
         daemon.ready_s = self._wires.now_s
@@ -203,13 +202,8 @@ class Played:
         mine = self._number(daemon)
         new = fates.learn(note.begin, note.begin_version, note.entries, daemon.known, mine, self._world)
         ((_, held_s, goes_on),) = (told for told in note.recipients if told[0] == daemon.node)
-        factor, extra_s = self._asked.computes[daemon.rank].slowdown(len(daemon.lines))
-        line = {
-            **{"kind": "iteration", "i": len(daemon.lines), "rank": daemon.rank, "node": daemon.node, "loss": None},
-            **{"start": daemon.start_s, "ready": daemon.ready_s, "sum": now_s, "end": now_s},
-            **{"compute_s": daemon.ready_s - daemon.start_s, "factor": factor, "extra_s": extra_s},
-            **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
-        }
+        moments_s = daemon.start_s, daemon.ready_s, now_s
+        line = self._asked.line(daemon.rank, daemon.node, len(daemon.lines), moments_s)
         if not self._makes_sums:
             line |= {"update": new.at, "version": daemon.version, "staleness": new.version - daemon.version}
             line |= {"fate": int(new.fate), "held_s": held_s}

@@ -29,7 +29,7 @@ _theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
 _theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then
 _rows: WeakKeyDictionary[Any, Row] = WeakKeyDictionary()
 _before: WeakKeyDictionary[Any, Callable[[], None]] = WeakKeyDictionary()
-"""What works want to know before a callback is added to their futures."""
+"""Functions to call before a callback is added to a future: a work of ours then ends it on another thread."""
 _callbacks: set[ref[Callable[[Any], None]]] = set()
 """Functions that threads of C++ have still to call, or to let go."""
 _here = threading.local()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(watcher.load() is None, reason="watcher.cpp is n
 
 
 def told(folder: Path, maker: str, what: str) -> tuple[list[RankRows], list[str], str]:
-    """What ranks reported and said, and the first one's file."""
+    """Rows and words of the ranks, and the first one's file."""
     (own := folder / maker).mkdir()
     ranks = Ranks(own, "star(hosts=2)", "ring")
     ranks.library = "gloo"
