@@ -112,10 +112,13 @@ def judge(seen: Seen) -> dict[str, Any]:
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
     model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme, alone
-    or beside the same schemes."""
+    or beside the same schemes. With flows of others, or circuits that move, no error is known."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    if seen.job.kind.simulation.is_of_schemes:  # as the trials that errors are known from
+    moves = any(one.moves_circuits for one in seen.trial.network.perturbations)
+    if seen.job.kind.simulation.is_of_schemes and not (
+        seen.trial.background or moves
+    ):  # as trials whose errors are known
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():

@@ -458,10 +458,21 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
         (["workload.overlap=layer", "workload.priority=layer"], "priority: layer is not simulated"),
         (["links={rate: 1 Gbit/s, loss: 1 %}"], "links.loss: the lab simulator has no packets"),
         (["links={rate: 1 Gbit/s, queue: 64 KiB}"], "links.queue: the lab simulator has no packets"),
-        (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "changes only rates of links"),
-        (["perturb=[{kind: freeze, hosts: [h1], at: 1 s, until: 2 s}]"], "changes only rates of links"),
-        (["perturb=[{kind: background, from: h0, to: h1}]"], "changes only rates of links"),
-        (["perturb=[{kind: jitter, sigma: 1 ms, of: step}]"], "changes only rates of links"),
+        (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "nothing is killed in the lab simulator"),
+        (["perturb=[{kind: freeze, hosts: [h1], at: 1 s, until: 2 s}]"], "nothing stands still in the lab simulator"),
+        (["perturb=[{kind: hog, hosts: [h1]}]"], "hog: the lab simulator changes rates and delays of links"),
+        (["perturb=[{kind: queue, size: 64 KiB}]"], "queue: the lab simulator changes rates and delays of links"),
+        (
+            ["perturb=[{kind: impair, delay: 1 ms, loss: 1 %}]"],
+            "has no packets that are lost, overtake others or jitter",
+        ),
+        (
+            [
+                "perturb=[{kind: background, from: h0, to: h1}]",
+                "arms=[{topology: star(hosts=5), scheme: mlfabric_a}]",
+            ],
+            "flows of others beside mlfabric_a: how its scheduler measures",
+        ),
     ],
 )
 def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
