@@ -269,7 +269,7 @@ def _require_network(trial: Trial) -> None:
         if (event := next(stream, None)) is not None and not is_played(event, flows):
             raise SpecError(
                 f"perturb: {event.kind}: the lab {lab} changes rates and delays of links, blocks them, moves circuits, "
-                "sends flows of others and slows workers down, and nothing else",
+                "sends flows of others and slows workers and their steps down, and nothing else",
                 fix=f"remove it, or {LABS}",
             )
     for job in trial.jobs if flows else ():

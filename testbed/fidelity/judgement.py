@@ -116,9 +116,8 @@ def _of_model(seen: Seen) -> dict[str, Any]:
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
     moves = any(one.moves_circuits for one in seen.trial.network.perturbations)
-    if seen.job.kind.simulation.is_of_schemes and not (
-        seen.trial.background or moves
-    ):  # as trials whose errors are known
+    # As in the trials that errors are known from.
+    if seen.job.kind.simulation.is_of_schemes and not (moves or seen.trial.background):
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():
