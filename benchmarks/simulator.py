@@ -63,8 +63,9 @@ from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads import kinds
 from testbed.workloads.learning.buckets import Gradient
-from testbed.workloads.play.arena import Arena, Network
+from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.links import Network
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.simgrid import SimGrid

@@ -24,7 +24,7 @@ from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
 from testbed.execution.simulated_jobs import Jobs
-from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, changes_rates_only
+from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, flows_of, is_played, only_delays
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
 from testbed.execution.starting import Began
@@ -32,16 +32,16 @@ from testbed.lab.limits import Limits
 from testbed.lab.measurements import Counters
 from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
-from testbed.perturb.circuits import State
-from testbed.perturb.kinds.base import STEPS, Perturbation
+from testbed.perturb.kinds.base import Perturbation
 from testbed.recovery.deaths import undisturbed
 from testbed.topologies.model import Topology
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from testbed.workloads.play.arena import Arena, Network
+from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.compiled import library
+from testbed.workloads.play.links import Flow, Network
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.wires import Wires
@@ -55,14 +55,17 @@ MESSAGE_BYTES = 250
 
 @dataclass(frozen=True)
 class _Ran:
-    """Result of a trial: lines by process, what links carried, and when jobs began and ended (s), by name; and the
-    circuits that moved for jobs."""
+    """Result of a trial: lines by process, what links carried, and when jobs began and ended (s), by name; the bytes
+    that flows of others sent; the circuits that moved for jobs; and, where circuits may move under a job, the bytes of
+    a synchronisation."""
 
     lines: dict[str, Lines]
-    carried_bytes: NDArray[np.float64]
     lasted_s: Mapping[str, tuple[float, float]]
+    carried_bytes: NDArray[np.float64]
+    flowed_bytes: Sequence[int]
     moves: Sequence[Record] = ()
     dark_s: Mapping[str, float] = field(default_factory=dict)
+    synchronised_bytes: float = 1.0
 
 
 class Simulator:
@@ -98,7 +101,9 @@ class Simulator:
             TrialError: messages are left that cannot move, time stands still, or there is no more memory.
         """
         readings = Readings()
-        timeline = ScheduleTimeline(trial.schedule(), trial.topology, min(job.own_slot.start_s for job in trial.jobs))
+        schedule = trial.schedule()
+        timeline = ScheduleTimeline(schedule, trial.topology, min(job.own_slot.start_s for job in trial.jobs))
+        flows = list(flows_of(schedule.helpers).values())
         done = 0
 
         def ticks(iterations: int) -> None:
@@ -107,7 +112,7 @@ class Simulator:
             tick(done, SoFar(Feed({}), readings, {}, 0))
 
         try:
-            ran = self._played(trial, files, timeline, ticks)
+            ran = self._played(trial, files, timeline, flows, ticks)
         except (MemoryError, MemoryLimitError) as error:
             raise TrialError(
                 f"the lab {trial.spec.lab} gets no more memory after {done} iterations",
@@ -122,8 +127,8 @@ class Simulator:
             differs=None,
             readings=readings,
             events=sorted([*timeline.records(end_s), *ran.moves], key=lambda one: one.begun_s or math.inf),
-            background=[],
-            circuits=[State(trial.topology)],
+            background=list(ran.flowed_bytes),
+            circuits=timeline.history(end_s, ran.synchronised_bytes),
             lines=ran.lines,
             exits=[
                 Exit(name, process.node, 0, *ran.lasted_s[job.name])
@@ -137,13 +142,20 @@ class Simulator:
             is_simulated=True,
         )
 
-    def _played(self, trial: Trial, files: Files, timeline: ScheduleTimeline, ticks: Callable[[int], None]) -> _Ran:
+    def _played(
+        self,
+        trial: Trial,
+        files: Files,
+        timeline: ScheduleTimeline,
+        flows: Sequence[Flow],
+        ticks: Callable[[int], None],
+    ) -> _Ran:
         seed, goodput = trial.spec.seed, trial.network.goodput
         first = trial.jobs[0]
         trace = first.workload.traced(trial.network.folder, first.world)
         if trace is not None or first.kind.simulation.is_by_message:
             network = self._engine(trial.topology)
-            wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput)
+            wires = Wires(trial.topology, network, timeline, seed=seed, goodput=goodput, flows=flows)
 
             def completed(iterations: int) -> None:
                 timeline.completed(iterations, network.now_s)
@@ -153,30 +165,32 @@ class Simulator:
                 said = simulated_messages.play(first, wires, completed)
             else:
                 said = simulated_ranks.play(first, trace, wires, files, DONE, completed)
-            return _Ran(said, network.carried_bytes(), {first.name: (0.0, network.now_s)})
-        arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine)
+            lasted_s = {first.name: (0.0, network.now_s)}
+            flowed_bytes = wires.links.end_flows()
+            return _Ran(said, lasted_s, network.carried_bytes(), flowed_bytes)
+        arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine, flows=flows)
         if trial.is_shared:
             jobs = Jobs(trial.jobs, arena)
-            return _ran(jobs.play(ticks), arena.carried_bytes(), jobs.records, jobs.dark_s)
+            played = jobs.play(ticks)
+            flowed_bytes = arena.links.end_flows()
+            return _Ran(*_told(played), arena.carried_bytes(), flowed_bytes, jobs.records, jobs.dark_s)
         work = work_of(first)
         alone = Alone(first, work, Player(arena, work), timeline)
+        timeline.sent_bytes = lambda: float(alone.sent_bytes().sum())
         for done in alone.iterations():
             ticks(done)
-        return _ran([alone.played()], alone.carried_bytes(), (), {})
+        flowed_bytes = arena.links.end_flows()
+        each_bytes = timeline.sent_bytes() / first.iterations
+        return _Ran(*_told([alone.played()]), alone.carried_bytes(), flowed_bytes, synchronised_bytes=each_bytes)
 
     def close(self) -> None:
         """Do nothing: nothing was started."""
 
 
-def _ran(
-    played: Sequence[Played],
-    carried_bytes: NDArray[np.float64],
-    moves: Sequence[Record],
-    dark_s: Mapping[str, float],
-) -> _Ran:
+def _told(played: Sequence[Played]) -> tuple[dict[str, Lines], dict[str, tuple[float, float]]]:
+    """Return the lines of processes, and when jobs began and ended (s)."""
     told = {name: own for each in played for name, own in lines(each).items()}
-    lasted_s = {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
-    return _Ran(told, carried_bytes, lasted_s, moves, dark_s)
+    return told, {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
 
 
 def _began(job: Job, begun_s: float) -> Began:
@@ -247,21 +261,34 @@ def _require_network(trial: Trial) -> None:
     for key in (key for key, value in asked.items() if value):
         raise SpecError(f"links.{key}: the lab {lab} has no packets", fix=f"remove {key}, or {LABS}")
     for perturbation in trial.network.perturbations:
-        if not _is_simulated(perturbation, trial):
+        if why := _refused(perturbation, lab):
+            raise SpecError(f"perturb: {perturbation.title}: {why}", fix=f"remove it, or {LABS}")
+    schedule = trial.schedule()
+    flows = flows_of(schedule.helpers)
+    for stream in schedule.streams:
+        if (event := next(stream, None)) is not None and not is_played(event, flows):
             raise SpecError(
-                f"perturb: {perturbation.title}: the lab {lab} changes only rates of links, blocks them, and slows "
-                "workers down",
+                f"perturb: {event.kind}: the lab {lab} changes rates and delays of links, blocks them, moves circuits, "
+                "sends flows of others and slows workers and their steps down, and nothing else",
                 fix=f"remove it, or {LABS}",
             )
-    for stream in trial.schedule().streams:
-        if (event := next(stream, None)) is not None and not changes_rates_only(event):
+    for job in trial.jobs if flows else ():
+        if job.kind.simulation.measures_links:
             raise SpecError(
-                f"perturb: {event.kind}: the lab {lab} changes only rates of links, and blocks them",
-                fix=f"remove it, or {LABS}",
+                f"perturb: flows of others beside {job.scheme_text}: how its scheduler measures what they leave of a "
+                f"link is not simulated in the lab {lab}",
+                fix=f"change rates of links (kind: rate) in their place, or {LABS}",
             )
 
 
-def _is_simulated(one: Perturbation, trial: Trial) -> bool:
-    """Whether a perturbation needs nothing but links whose rates change, and workers that compute for longer."""
-    needs = (one.stops, one.kills, one.impairment, one.reconfiguration, one.moves_circuits, one.while_probed)
-    return not (any(needs) or STEPS in one.effects or one.step_sigma_s(trial.topology))
+def _refused(one: Perturbation, lab: str) -> str | None:
+    """Say why a perturbation is not played; None if it is, as far as it tells without its events."""
+    if one.kills:
+        return f"nothing is killed in the lab {lab}"
+    if one.stops:
+        return f"nothing stands still in the lab {lab}"
+    if one.impairment is not None and not only_delays(one.impairment):
+        return f"the lab {lab} has no packets that are lost, overtake others or jitter; it changes delays alone"
+    if one.reconfiguration:
+        return f"circuits that follow unsent bytes do not move in the lab {lab}"
+    return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.execution.simulated_job import Played, prepared_s
+from testbed.execution.simulated_job import Played, late_s, prepared_s
 from testbed.execution.simulated_timeline import ScheduleTimeline
 from testbed.trial.job import Job
 from testbed.workloads.play.player import Player
@@ -41,13 +41,14 @@ played once. Chunks of unequal bytes make it grow from iteration to iteration, b
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Iterations that were played together: when workers began the first one, and their ends after that time
-    (float64[workers], float64[iterations, workers]), the bytes of links and of pairs of nodes, and, where there are
-    steps, when gradients were ready and how workers waited (:attr:`.Player.notes`). ``turns`` are those of parallel
-    connections before and after (:attr:`.Player.turns`)."""
+    """Iterations that were played together: when workers began the first one (float64[workers]), their ends after that
+    time and when they had all sums (float64[iterations, workers] each), the bytes of links and of pairs of nodes, and,
+    where there are steps, when gradients were ready and how workers waited (:attr:`.Player.notes`). ``turns`` are those
+    of parallel connections before and after (:attr:`.Player.turns`)."""
 
     start_s: NDArray[np.float64]
     ends_s: NDArray[np.float64]
+    sums_s: NDArray[np.float64]
     link_bytes: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
     notes: NDArray[np.float64]
@@ -59,7 +60,7 @@ class Alone:
 
     def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: ScheduleTimeline) -> None:
         self._job, self.work, self.player, self._timeline = job, work, player, timeline
-        self._ready_s = prepared_s(job, work)
+        self._ready_s, self._late_s = prepared_s(job, work), late_s(job, work)
         floats, self._most_alike = FLOATS, MOST_ALIKE
         if player.is_parallel:
             floats, self._most_alike = FLOATS + job.cost.rounds, MOST_ALIKE_OF_ROUNDS
@@ -69,6 +70,8 @@ class Alone:
         self._repeated_sent = np.zeros_like(player.sent_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
         """By iteration, each worker's end."""
+        self.sums_s: list[NDArray[np.float64]] = []
+        """By iteration, when each worker had all sums."""
         self.notes: list[NDArray[np.float64]] = []
         """By iteration, where there are steps: float64[workers, 4], as of :attr:`.Player.notes`."""
 
@@ -77,17 +80,23 @@ class Alone:
         carried: NDArray[np.float64] = self.player.carried_bytes() + self._repeated_bytes
         return carried
 
+    def sent_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes that have come to their receivers, by pair of nodes, counted as by :meth:`carried_bytes`."""
+        sent: NDArray[np.float64] = self.player.sent_bytes() + self._repeated_sent
+        return sent
+
     def played(self) -> Played:
         """Return what its workers did."""
-        sent = self.player.sent_bytes() + self._repeated_sent
-        return Played(self._job, self.work, 0.0, np.array(self.ends_s), np.array(self.notes), sent)
+        sent = self.sent_bytes()
+        moments = np.array(self.ends_s), np.array(self.sums_s)
+        return Played(self._job, self.work, 0.0, *moments, np.array(self.notes), sent)
 
     def iterations(self) -> Iterator[int]:
         """Play all; yield the number of those that are done, now and then."""
         start_s = np.zeros(self._job.world)
         while (done := len(self.ends_s)) < self._job.iterations:
             now_s = self.player.arena.now_s
-            alike = self._known[self._ready_s[done].tobytes(), self._timeline.rates()]
+            alike = self._known[self._ready_s[done].tobytes(), *self._timeline.links()]
             known = next((each for each in alike if self._is_repeated(each, start_s, done)), None)
             if known is not None:
                 self.player.arena.rest(float(known.ends_s.max()))
@@ -96,11 +105,12 @@ class Alone:
                 self.player.turns = known.turns[1]
                 played = known
             else:
-                changes = self._timeline.happened
+                changes, is_quiet = self._timeline.happened, self.player.arena.links.is_quiet
                 played = self._played(done, start_s)
-                if len(played.ends_s) == 1 and changes == self._timeline.happened:
+                if is_quiet and len(played.ends_s) == 1 and changes == self._timeline.happened:
                     alike.append(played)
             self.ends_s += [now_s + ends_s for ends_s in played.ends_s]
+            self.sums_s += [now_s + sums_s for sums_s in played.sums_s]
             self.notes += [notes + np.array([now_s, 0, 0, 0]) for notes in played.notes]
             self._timeline.completed(len(self.ends_s), self.player.arena.now_s)
             start_s = played.ends_s[-1] - played.ends_s[-1].max()
@@ -115,10 +125,15 @@ class Alone:
         most_bits = 8 * ALIKE_TURNS * self.work.chunk_bytes.min(initial=np.inf)
         if np.abs(self.player.turns - known.turns[0]).max(initial=0.0) > most_bits:
             return False
-        if not self._timeline.is_calm(self.player.arena.now_s + last_s, done + 1):
+        if not self._is_calm(self.player.arena.now_s + last_s, done + 1):
             return False
         is_last = done + 1 == self._job.iterations
         return is_last or float((ends_s + self._soonest_s(done + 1)).min()) >= last_s
+
+    def _is_calm(self, until_s: float, iterations: int) -> bool:
+        """Whether nothing disturbs the job up to this moment and until rank 0 has done so many iterations."""
+        is_calm = self._timeline.is_calm(until_s, iterations) and self.player.arena.links.is_quiet
+        return is_calm and not self.work.late.steps
 
     def _alike_s(self, took_s: float) -> float:
         """Return by how much (s) moments may differ in iterations that take so long and are alike."""
@@ -141,7 +156,7 @@ class Alone:
         ended, cycle = Counter[int](), range(0)
         together = self.work.alike is not None  # of one class it is not known when a worker has the others' sums
         ready_s = self._ready_s[done : done + 1] if together else self._ready_s[done:]
-        for now_s, node in self.player.told(ready_s, start_s):
+        for now_s, node in self.player.told(ready_s, start_s, self._late_s[done : done + len(ready_s)]):
             ends_s[node].append(now_s - begun_s)
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
@@ -154,6 +169,7 @@ class Alone:
             by_worker = np.full((1, job.world), end_s)
         else:
             by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
+        sums_s = self.player.sums_s[: len(by_worker)] - begun_s if self.work.late.steps else by_worker
         notes = self.player.notes[: len(by_worker)] - np.array([begun_s, 0, 0, 0])
         carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):
@@ -163,16 +179,16 @@ class Alone:
             share = more / len(by_worker)  # every iteration has the same messages, each on the same way
             self._repeated_bytes += share * carried
             self._repeated_sent += share * sent
-            by_worker = _repeated(by_worker, cycle, later_s[:, None])
+            sums_s = by_worker = _repeated(by_worker, cycle, later_s[:, None])
             if len(notes):
                 notes = _repeated(notes, cycle, later_s[:, None, None] * np.array([1.0, 0.0, 0.0, 0.0]))
-        return _Stretch(start_s, by_worker, carried, sent, notes, (turns, self.player.turns))
+        return _Stretch(start_s, by_worker, sums_s, carried, sent, notes, (turns, self.player.turns))
 
     def _cycle(self, ends_s: Mapping[int, Sequence[float]], count: int, done: int) -> range:
         """Return the latest iterations that will come again and again, if all workers have ended ``count`` after the
         first ``done``; none if the same has not yet come three times, or something changes later."""
         next_s = self._ready_s[done + count - 1 : done + count + 1]
-        is_calm = self._timeline.is_calm(sys.float_info.max, self._job.iterations)
+        is_calm = self._is_calm(sys.float_info.max, self._job.iterations)
         if self.player.is_parallel or not is_calm or (next_s[0] != next_s[-1]).any():
             return range(0)
         for length in range(1, min(LONGEST_CYCLE, (count - 1) // 3) + 1):

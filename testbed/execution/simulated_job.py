@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from testbed.execution.observed import Lines
 from testbed.trial.job import Job
+from testbed.trial.job_files import jitter_of
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
-from testbed.workloads.play.synchronisation import Synchronisation
+from testbed.workloads.play.synchronisation import Synchronisation, jittering
+from testbed.workloads.sync.forest import Forest
 
 DONE = {
     **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), 0.0),
@@ -26,21 +28,38 @@ DONE = {
 
 @dataclass(frozen=True)
 class Played:
-    """Play of a job's workers: when it began, their ends (float64[iterations, workers]) and, where there are
-    steps, when gradients were ready and how workers waited (:attr:`.Player.notes`); and the bytes without headers, by
-    pair of nodes (those of the work)."""
+    """Play of a job's workers: when it began, their ends (float64[iterations, workers]), when they had all sums (the
+    same, unless steps jitter) and, where there are steps, when gradients were ready and how workers waited
+    (:attr:`.Player.notes`); and the bytes without headers, by pair of nodes (those of the work)."""
 
     job: Job
     work: Synchronisation
     begun_s: float
     ends_s: NDArray[np.float64]
+    sums_s: NDArray[np.float64]
     notes: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
 
 
 def work_of(job: Job) -> Synchronisation:
     """Return the decisions of a job's nodes."""
-    return job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes))
+    work = job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes))
+    late = [node for node in job.plan.workers if jitter_of(job, node)]
+    if not late:
+        return work
+    assert isinstance(job.plan, Forest)  # other plans have no steps that jitter
+    return jittering(work, job.plan, late)
+
+
+def late_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
+    """Draw by how much steps begin late, as :class:`testbed.workloads.sync.steps.Jitter` does: float64[iterations,
+    draws]."""
+    drawn = [np.zeros((job.iterations, 0))]
+    for node, draws in zip(job.plan.workers, np.diff(work.late.draw_from).tolist(), strict=True):
+        if jitter := jitter_of(job, node):
+            each_s = np.random.default_rng(jitter.seed).normal(0.0, jitter.sigma_s, (job.iterations, draws))
+            drawn.append(np.maximum(each_s, 0.0))
+    return np.hstack(drawn)
 
 
 def prepared_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
@@ -76,7 +95,7 @@ def lines(played: Played) -> dict[str, Lines]:
     start_s = np.vstack([np.full(job.world, played.begun_s), ends_s[:-1]])
     compute_s = job.pace_s.T if len(notes) else due_s(job)[:, :, -1]
     ready_s = notes[:, :, 0] if len(notes) else start_s + compute_s
-    columns = (start_s, ready_s, ends_s, ends_s, compute_s)
+    columns = (start_s, ready_s, played.sums_s, ends_s, compute_s)
     said: dict[str, Lines] = {}
     for name, node in job.processes.items():
         rank = ranks.get(name)

@@ -1,86 +1,193 @@
-"""Changes of links while a trial is played in simulated time."""
+"""Perturbations of a trial that is played in simulated time: when they come, and what they change."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Record
-from testbed.lab.base import LinkChange
-from testbed.perturb.events import Event
+from testbed.lab.base import Impairment, LinkChange
+from testbed.perturb.circuits import State
+from testbed.perturb.events import START_SIGNAL, Event, Helper, Move
 from testbed.perturb.schedule import Schedule
 from testbed.topologies.model import Topology
-from testbed.workloads.play.arena import RateChange
+from testbed.workloads.play.changes import Change, DelayChange, FlowChange, PathChange, RateChange
+from testbed.workloads.play.links import Flow
 
 LABS = "take a lab with processes"
 
 
-def changes_rates_only(event: Event) -> bool:
-    """Whether an event changes rates of links, or blocks them, and nothing else."""
-    others = (event.impairments, event.signals, event.move, event.kills, event.stops)
-    return not any(others) and all(change.queue_bytes is None for change in event.links)
+def only_delays(impairment: Impairment) -> bool:
+    """Whether a link with this impairment delays all that it carries by the same time, and does nothing else."""
+    return impairment == Impairment(impairment.delay_s)
+
+
+def flows_of(helpers: Sequence[Helper]) -> dict[str, Flow]:
+    """Return the flows that helpers send, by the helper's name, in the order of :attr:`.Trial.background`."""
+    return {
+        helper.name: Flow(helper.node, helper.sends_to, helper.connections, helper.rate_bps)
+        for helper in helpers
+        if helper.sends_to is not None
+    }
+
+
+def is_played(event: Event, flows: Collection[str]) -> bool:
+    """Whether an event does nothing but what is played here; ``flows`` are the names of helpers that send."""
+    if event.kills or event.stops or any(one.helper not in flows for one in event.signals):
+        return False
+    return all(change.queue_bytes is None for change in event.links) and all(
+        map(only_delays, event.impairments.values())
+    )
 
 
 class ScheduleTimeline:
-    """A trial's schedule as a :class:`testbed.workloads.play.arena.Timeline`."""
+    """A trial's schedule as a :class:`testbed.workloads.play.changes.Timeline`.
+
+    Circuits move one move after the other, as :class:`testbed.control.patching.Patching` has it. While they are dark,
+    connections whose way passes a circuit that goes take their new way; the others do so after that.
+
+    Attributes:
+        happened: number of times until now at which something changed.
+        sent_bytes: function that returns what all nodes have sent until now; set where circuits may move.
+    """
 
     def __init__(self, schedule: Schedule, topology: Topology, begun_s: float = 0.0) -> None:
         """``begun_s`` is when the first iteration begins, from which moments count."""
         self._now_s, self._completed, self._begun_s = 0.0, 0, begun_s
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
+        self._flows = {name: number for number, name in enumerate(flows_of(schedule.helpers))}
+        self._sending = set[int]()
         self._records: list[Record] = []
         self._rate_bps = np.array(topology.rates_bps)
         self._blocked = np.zeros(len(self._rate_bps), bool)
-
-    @property
-    def happened(self) -> int:
-        """Number of events until now."""
-        return len(self._records)
+        self._dark = np.zeros(len(self._rate_bps), bool)
+        self._delay_s = np.repeat([link.delay_s for link in topology.links], 2)
+        self._history = [State(topology)]
+        self._topology, self._free_s = topology, 0.0
+        """The network after all moves that are known, and when the last of them is done."""
+        self._steps: list[tuple[float, int, Callable[[], Iterable[Change]]]] = []
+        self._order = count()
+        self.happened = 0
+        self.sent_bytes: Callable[[], float] = lambda: 0.0
 
     def next_s(self) -> float:
-        return min((self._due_s(event) for event, _ in self._pending), default=math.inf)
+        steps_s = [at_s for at_s, *_ in self._steps[:1]]
+        return min((*steps_s, *(self._due_s(event) for event, _ in self._pending)), default=math.inf)
 
-    def take(self) -> Iterator[RateChange]:
-        at = min(range(len(self._pending)), key=lambda at: self._due_s(self._pending[at][0]))
+    def take(self) -> Iterable[Change]:
+        self.happened += 1
+        at = min(range(len(self._pending)), key=lambda at: self._due_s(self._pending[at][0]), default=None)
+        if self._steps and (at is None or self._steps[0][0] <= self._due_s(self._pending[at][0])):
+            return heapq.heappop(self._steps)[-1]()
+        assert at is not None
         event, stream = self._pending.pop(at)
         due_s = self._due_s(event)
-        if not changes_rates_only(event):
+        if not is_played(event, self._flows):
             raise TrialError(f"{event.what}: this is not simulated", fix=f"remove it, or {LABS}")
-        self._records.append(Record(event.kind, event.what, due_s, due_s, due_s, links=event.links))
+        record = Record(event.kind, event.what, due_s, due_s, due_s, links=event.links)
+        self._records.append(record)
         if (later := next(stream, None)) is not None:
             self._pending.append((later, stream))
-        return (self._changed(change, due_s) for change in event.links)
+        if event.move is not None:
+            self._line_up(event.move, record)
+        return self._changed(event, due_s)
 
     def completed(self, iterations: int, now_s: float) -> None:
         """Note that rank 0 has done so many iterations."""
         self._completed, self._now_s = iterations, now_s
 
     def is_calm(self, until_s: float, iterations: int) -> bool:
-        """Whether nothing changes up to this moment and until rank 0 has done so many iterations."""
+        """Whether no flow of others sends, and nothing changes up to this moment and until rank 0 has done so many
+        iterations."""
         asked = [event.at.iteration for event, _ in self._pending if event.at.iteration is not None]
-        return until_s < self.next_s() and iterations < min(asked, default=iterations + 1)
+        return not self._sending and until_s < self.next_s() and iterations < min(asked, default=iterations + 1)
 
-    def rates(self) -> bytes:
-        """Return the rates of all links now, to compare."""
-        return np.where(self._blocked, 0.0, self._rate_bps).tobytes()
+    def links(self) -> tuple[bytes, ...]:
+        """Return rates, delays and circuits of all links now, to compare."""
+        return self._rates_now().tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
 
     def records(self, end_s: float) -> list[Record]:
-        """Return what happened until the end, and what should have happened."""
+        """Return what happened until the end, and what should have happened; a move that had not ended then was not
+        carried out."""
         missed = [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
-        return [*(record for record in self._records if (record.begun_s or 0.0) <= end_s), *missed]
+        begun = [record for record in self._records if (record.begun_s or 0.0) <= end_s]
+        is_done = [record.done_s is not None and record.done_s <= end_s for record in begun]
+        each = zip(begun, is_done, strict=True)
+        return [*(record if done else replace(record, done_s=None) for record, done in each), *missed]
+
+    def history(self, end_s: float, synchronised_bytes: float) -> list[State]:
+        """Return which circuits carried light until the end, and when; a synchronisation has so many bytes."""
+        first, *moved = (state for state in self._history if state.dark_s <= end_s)
+        return [first, *(state._replace(sent=(state.sent or 0.0) / synchronised_bytes) for state in moved)]
 
     def _due_s(self, event: Event) -> float:
         if event.at.iteration is not None:
             return self._now_s if event.at.iteration <= self._completed else math.inf
         return self._begun_s + (event.at.time_s or 0.0)
 
-    def _changed(self, change: LinkChange, at_s: float) -> RateChange:
+    def _changed(self, event: Event, at_s: float) -> Iterator[Change]:
+        for link_change in event.links:
+            yield self._rate_changed(link_change, at_s)
+        for link, impairment in event.impairments.items():
+            self._delay_s[link] = impairment.delay_s
+            yield DelayChange(at_s, link, impairment.delay_s)
+        for one in event.signals:
+            flow, is_on = self._flows[one.helper or ""], one.number == START_SIGNAL
+            (self._sending.add if is_on else self._sending.discard)(flow)
+            yield FlowChange(at_s, flow, is_on)
+
+    def _rate_changed(self, change: LinkChange, at_s: float) -> RateChange:
         link = change.directed_link
         if change.rate_bps is not None:
             self._rate_bps[link] = change.rate_bps
         if change.blocked is not None:
             self._blocked[link] = change.blocked
-        return RateChange(at_s, link, 0.0 if self._blocked[link] else float(self._rate_bps[link]))
+        return self._rate_now(link, at_s)
+
+    def _rates_now(self) -> NDArray[np.float64]:
+        return np.where(self._blocked | self._dark, 0.0, self._rate_bps)
+
+    def _rate_now(self, link: int, at_s: float) -> RateChange:
+        return RateChange(at_s, link, float(self._rates_now()[link]))
+
+    # Circuits
+
+    def _line_up(self, move: Move, record: Record) -> None:
+        """Plan a move after those before it."""
+        before, due_s, free_s = self._topology, record.planned_s or 0.0, self._free_s
+        record.takes_s = move.dark_s(before)
+        record.free_s = free_s if free_s > due_s else None
+        record.begun_s = begun_s = max(due_s, free_s)
+        record.done_s = self._free_s = begun_s + record.takes_s
+        self._topology = after = move.moved(before)
+        if move.look_ahead:
+            return
+        gone, new = (
+            frozenset(link for link, out in one.circuits.items() if other.circuits.get(link) != out)
+            for one, other in ((before, after), (after, before))
+        )
+        state = State(after, begun_s, record.done_s)
+        self._put(begun_s, partial(self._part, state, gone, gone | new))
+        self._put(record.done_s, partial(self._join, state, gone | new))
+
+    def _put(self, at_s: float, step: Callable[[], Iterable[Change]]) -> None:
+        heapq.heappush(self._steps, (at_s, next(self._order), step))
+
+    def _part(self, state: State, gone: frozenset[int], moving: frozenset[int]) -> Iterable[Change]:
+        self._history.append(state._replace(sent=self.sent_bytes()))
+        self._dark[list(moving)] = True
+        rates = [self._rate_now(link, state.dark_s) for link in sorted(moving)]
+        return [*rates, PathChange(state.dark_s, state.topology, gone)]
+
+    def _join(self, state: State, moving: frozenset[int]) -> Iterable[Change]:
+        self._dark[list(moving)] = False
+        rates = [self._rate_now(link, state.lit_s) for link in sorted(moving)]
+        return [PathChange(state.lit_s, state.topology), *rates]

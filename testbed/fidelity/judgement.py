@@ -46,6 +46,7 @@ from testbed.fidelity import (
 )
 from testbed.fidelity.known_errors import known_errors, row_name
 from testbed.fidelity.seen import Seen
+from testbed.perturb.kinds.base import STEPS
 from testbed.workloads.kinds import kinds
 from testbed.workloads.sync.cost import goodput
 
@@ -112,10 +113,12 @@ def judge(seen: Seen) -> dict[str, Any]:
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
     model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme, alone
-    or beside the same schemes."""
+    or beside the same schemes. With flows of others, circuits that move, or steps that jitter, no error is known."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
-    if seen.job.kind.simulation.is_of_schemes:  # as the trials that errors are known from
+    perturbations = seen.trial.network.perturbations
+    is_other = any(one.moves_circuits or STEPS in one.effects for one in perturbations) or seen.trial.background
+    if seen.job.kind.simulation.is_of_schemes and not is_other:  # as the trials that errors are known from
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():

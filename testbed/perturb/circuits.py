@@ -28,13 +28,15 @@ class Carried(NamedTuple):
 class State(NamedTuple):
     """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on.
 
-    ``carried`` is what passed over them, where processes told.
+    ``carried`` is what passed over them, where processes told. ``sent`` counts the synchronisations whose bytes had
+    been sent when they began to be dark, with the share of one that was under way, where that is known.
     """
 
     topology: Topology
     dark_s: float = -inf
     lit_s: float = -inf
     carried: Carried | None = None
+    sent: float | None = None
 
 
 History = Sequence[State]
@@ -84,6 +86,17 @@ def lit_shares(history: History, window: tuple[float, float]) -> NDArray[np.floa
     if not lit_s.any():  # over circuits that did not move, so before and after are alike
         lit_s[np.searchsorted(lit_from_s, end_s, "right") - 1] = 1.0
     shares: NDArray[np.float64] = lit_s / lit_s.sum()
+    return shares
+
+
+def sent_shares(history: History, iteration: int) -> NDArray[np.float64] | None:
+    """Return the shares of an iteration's bytes that went over each state's circuits, float64[states]; None where it
+    is not known of each state what had been sent before."""
+    sent = [state.sent for state in history[1:]]
+    if not sent or None in sent:
+        return None
+    bounds = np.clip(np.array([-inf, *sent, inf], float) - iteration, 0.0, 1.0)
+    shares: NDArray[np.float64] = np.diff(bounds)
     return shares
 
 

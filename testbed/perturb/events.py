@@ -20,7 +20,8 @@ START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
 class Helper:
     """A process that waits beside the workers until a perturbation wants it: ``python -m MODULE ARGUMENTS...``.
 
-    One that ``sends_to`` another node says at its end how many bytes it sent there.
+    One that ``sends_to`` another node says at its end how many bytes it sent there, over so many ``connections``, each
+    at ``rate_bps`` (without headers), or as fast as TCP lets it if that is 0.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Helper:
     module: str
     arguments: tuple[str, ...] = ()
     sends_to: int | None = None
+    connections: int = 1
+    rate_bps: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,5 +23,5 @@ def flow(context: Context, ends: tuple[int, int], *, count: int = 1, rate_bps: i
     where = (context.addresses.flow(source, sink)[1], str(PORT + context.number + STEP * place), str(count))
     return [
         Helper(f"sink{number}", sink, MODULE, ("sink", *where)),
-        Helper(f"source{number}", source, MODULE, ("source", *where, str(rate_bps)), sends_to=sink),
+        Helper(f"source{number}", source, MODULE, ("source", *where, str(rate_bps)), sink, count, rate_bps),
     ]

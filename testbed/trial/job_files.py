@@ -135,7 +135,7 @@ def worker_jobs(
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
             loss_s=spec.silence_s if job.survives else None,
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
-            jitter=_jitter(job, node) if name in ranks else None,
+            jitter=jitter_of(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
             fenced=str(files.fenced(job.name)) if job.returns else None,
             gate=_gate(job, files),
@@ -187,7 +187,7 @@ def compute_of(job: Job, rank: int | None) -> Compute:
     return replace(job.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
 
 
-def _jitter(job: Job, node: int) -> StepJitter | None:
+def jitter_of(job: Job, node: int) -> StepJitter | None:
     """Return the jitter of a worker's steps, if it has some. Of several, variances add up, as those of independent
     normal distributions do."""
     sigmas_s = [sigma_s[node] for sigma_s in job.network.jitter if node in sigma_s]

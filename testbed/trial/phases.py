@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from testbed.perturb.circuits import History, lit_shares, mixed_cost
+from testbed.perturb.circuits import History, lit_shares, mixed_cost, sent_shares
 from testbed.trial.job import Job
 from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
@@ -77,8 +77,9 @@ def split(changes: Sequence[Change], iterations: int) -> tuple[Phase, ...]:
 
 
 def over_circuits(phase: Phase, history: History, windows: Mapping[int, tuple[float, float]]) -> list[Phase]:
-    """Split a phase by the circuits over which its iterations were synchronised, in these windows (start, end in s).
-    An iteration in which circuits moved is a phase of its own, with the mean of their costs.
+    """Split a phase by the circuits over which its iterations were synchronised: by what had been sent when circuits
+    moved, or else by time, in these windows (start, end in s). An iteration in which circuits moved is a phase of its
+    own, with the mean of their costs.
     """
     job = phase.job
     states = [
@@ -91,7 +92,8 @@ def over_circuits(phase: Phase, history: History, windows: Mapping[int, tuple[fl
     ]
     found: list[Phase] = []
     for i in range(phase.first, phase.stop):
-        shares = lit_shares(history, windows[i])
+        sent = sent_shares(history, i)
+        shares = lit_shares(history, windows[i]) if sent is None else sent
         lit = np.flatnonzero(shares)
         over = states[lit[0]] if len(lit) == 1 else replace(job, cost=mixed_cost([one.cost for one in states], shares))
         if found and found[-1].job is over:

@@ -461,12 +461,14 @@ class Simulation(Generic[P]):
         is_by_message: whether :meth:`play` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
+        measures_links: whether processes plan by what flows of others leave of links, which is measured in other labs.
     """
 
     overlaps: Collection[str] = ("none", "layer")
     is_of_trees = False
     is_by_message = False
     plays_one_class = False
+    measures_links = False
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 

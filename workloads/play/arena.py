@@ -4,20 +4,18 @@ and when."""
 from __future__ import annotations
 
 import ctypes
-import math
-import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TrialError
 from testbed.topologies.model import Topology
+from testbed.workloads.play.changes import Change, DelayChange, PathChange, Planned, Timeline
 from testbed.workloads.play.compiled import Calls, Compiled, checked, library, no_memory
 from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.links import Flow, Links, Network
 
 if TYPE_CHECKING:
     from testbed.workloads.play.player import Player
@@ -29,71 +27,12 @@ OVER, GOES_ON, CHANGES, STANDS_STILL = range(4)
 """Results of ``arena_step``."""
 
 
-@dataclass(frozen=True)
-class RateChange:
-    """A new rate of a directed link, from a moment on; 0 blocks it."""
-
-    at_s: float
-    link: int
-    rate_bps: float
-
-
-class Timeline(Protocol):
-    """Changes of rates, as they come."""
-
-    def next_s(self) -> float:
-        """Return the moment of the next change; infinite where none is known of."""
-
-    def take(self) -> Iterable[RateChange]:
-        """Return the changes of that moment, which has come."""
-
-
-class Network(Protocol):
-    """Directed links, numbered from 0, and connections that send over them: :class:`.fluid.Fluid`, whose methods say
-    more, or another engine."""
-
-    @property
-    def now_s(self) -> float:
-        """Simulated time."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all that was sent has ended."""
-
-    def connect(self, path: Sequence[int]) -> int:
-        """Return the number of a new connection; numbers ascend from 0."""
-
-    def send(self, connection: int, count_bytes: float) -> None:
-        """Let a connection send a message after those that it has."""
-
-    def set_rate(self, link: int, rate_bps: float) -> None:
-        """Change a rate from now on."""
-
-    def advance(self, until_s: float = math.inf) -> list[int]:
-        """Go on until messages end; return the connections whose messages have ended."""
-
-    def carried_bytes(self) -> NDArray[np.float64]:
-        """Return the bytes of messages that have ended, by directed link."""
-
-
-class Planned:
-    """A timeline of changes that are known beforehand."""
-
-    def __init__(self, changes: Iterable[RateChange] = ()) -> None:
-        self._changes = deque(sorted(changes, key=lambda change: change.at_s))
-
-    def next_s(self) -> float:
-        return self._changes[0].at_s if self._changes else math.inf
-
-    def take(self) -> Iterable[RateChange]:
-        return (self._changes.popleft(),)
-
-
 class Arena:
     """Simulated time of a topology, in which players (:class:`.player.Player`) share links.
 
     Of several paths, each connection takes one, drawn by ``seed`` with their weights, as a hash would. Of a link's
-    rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network.
+    rate, messages get the share ``goodput``; the rest is headers. ``engine`` makes the network, and ``flows`` are
+    those of others.
 
     Raises:
         MissingToolError: there is no compiled library.
@@ -108,10 +47,12 @@ class Arena:
         goodput: float = 1.0,
         timeline: Timeline | None = None,
         engine: Callable[[Topology], Network] = Fluid.over,
+        flows: Sequence[Flow] = (),
     ) -> None:
         self.topology, self.seed, self.goodput = topology, seed, goodput
         self._library, self._timeline = library(), timeline or Planned()
         self._network = engine(topology)
+        self.links = Links(topology, self._network, seed=seed, goodput=goodput, flows=flows)
         self._called = self._network if isinstance(self._network, Compiled) else _Called(self._network)
         self.address = self._library.arena_new(ctypes.byref(self._called.calls()), MOST_AT_ONCE)
         """Address of what ``player.c`` knows of it, for its players."""
@@ -152,7 +93,7 @@ class Arena:
                 yield now_s, players[number], node
             if said == CHANGES:
                 for change in self._timeline.take():
-                    self._network.set_rate(change.link, change.rate_bps)
+                    self._change(change, players)
         if not self._network.is_idle:
             stuck = (player.waiting() for player in players)
             nbytes, names, route = next(each for each in stuck if each is not None)
@@ -162,6 +103,13 @@ class Arena:
                 fix="let the blocked link come back",
             )
 
+    def _change(self, change: Change, players: Sequence[Player]) -> None:
+        self.links.change(change)
+        for player in players if isinstance(change, DelayChange | PathChange) else ():
+            if isinstance(change, PathChange):
+                player.take_paths(change)
+            player.take_delays()
+
     def _check(self, said: int) -> None:
         if isinstance(self._called, _Called) and self._called.error is not None:
             raise self._called.error
@@ -170,19 +118,6 @@ class Arena:
                 f"simulated time stands still at {self.now_s:.9f} s: more than {MOST_AT_ONCE:,} events",
                 fix="give links a lower rate, or chunks more bytes",
             )
-
-
-def ways_of(topology: Topology, seed: int, src: int, dst: int) -> Iterator[tuple[int, ...]]:
-    """Draw the path of each connection between two nodes."""
-    paths = topology.paths(src, dst)
-    if len(paths) == 1:
-        yield paths[0].links
-        return
-    for connection in sorted({path.connection for path in paths}):
-        own = [path for path in paths if path.connection == connection]
-        name = f"{seed} {src} {dst}" + f" {connection}" * (connection > 0)
-        drawn = random.Random(name)
-        yield own[0].links if len(own) == 1 else drawn.choices(own, [path.weight for path in own])[0].links
 
 
 class _Called:

@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 8
+VERSION = 9
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -41,17 +41,23 @@ FUNCTIONS = (
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
     ("queues_bridge", None, [POINTER, POINTER]),
+    ("queues_move", ctypes.c_int, [POINTER, WHOLE, INTEGERS, WHOLE]),
+    ("queues_flow", None, [POINTER, WHOLE, ctypes.c_int, REAL]),
+    ("queues_foreign", WHOLE, [POINTER]),
+    ("queues_came", REAL, [POINTER, WHOLE]),
     ("arena_new", POINTER, [POINTER, WHOLE]),
     ("arena_step", ctypes.c_int, [POINTER, REAL]),
     ("arena_told", INTEGERS, [POINTER]),
     ("arena_tell", WHOLE, [POINTER]),
     ("arena_free", None, [POINTER]),
     ("player_new", POINTER, [POINTER, POINTER]),
-    ("player_begin", ctypes.c_int, [POINTER, WHOLE, POINTER, POINTER, POINTER, POINTER, ctypes.c_int]),
+    ("player_begin", ctypes.c_int, [POINTER, WHOLE, *[POINTER] * 6, ctypes.c_int]),
     ("player_end_after", None, [POINTER, WHOLE]),
     ("player_given", ctypes.POINTER(REAL), [POINTER]),
     ("player_carried", ctypes.POINTER(REAL), [POINTER]),
     ("player_waiting", REAL, [POINTER, INTEGERS]),
+    ("player_connections", INTEGERS, [POINTER]),
+    ("player_paths", None, [POINTER, POINTER, POINTER]),
 )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.topologies.model import Topology
-from testbed.workloads.play.arena import Planned
+from testbed.workloads.play.changes import Planned
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import ChunkTable

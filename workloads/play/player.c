@@ -34,6 +34,7 @@ struct network {
 
 struct tables {
     int64_t nodes, workers, chunks, data, buckets, gates, pairs, ways, steps, tensors;
+    int64_t jitters;  /* steps of a synchronisation that begin late by chance, 0 if none do */
     int64_t together; /* only the last worker is told of, whose end is that of all */
     /* by chunk; `before` must have come as a sum before a worker sends it, `later` waits for it, and -1 is none */
     const int32_t *klass, *bucket, *before, *later;
@@ -62,10 +63,15 @@ struct tables {
     /* by rank, and one more: the first place in `taken`, which has the messages that it needs */
     const int32_t *taken_from, *taken;
     const double *tensor_bits;
+    /* by class and node, where steps jitter: the step in which it passes a partial sum up, and a sum down */
+    const int32_t *up_step, *down_step;
+    /* by rank, and one more: the first of its draws among those of an iteration */
+    const int32_t *draw_from;
 };
 
 /* What happens, by `what`, from 0 on: 2 chunk + (down), then messages of steps. Below 0, ~what is a bucket that is
- * complete, then a step that ends, and last a worker that begins. */
+ * complete, then a step that ends, then a worker that begins, and last a message that jitter has held back until now:
+ * `next` is its pair. */
 struct message {
     int32_t iteration, what, node, next;
 };
@@ -101,6 +107,7 @@ struct player {
     int32_t number;      /* among those of the arena */
     int32_t *connection; /* by way, -1 before its first message */
     double *given;       /* by way: bits that it has got to send until now */
+    double *came_s;      /* by way: when its last message comes or has come; none overtakes another */
     struct line *sent;   /* by way */
     struct message *message;
     struct later *later;
@@ -115,6 +122,11 @@ struct player {
     double *notes;       /* by iteration and rank: see player_begin */
     double *carried;     /* by way, bits */
     int32_t *parts;      /* by message of steps: parts that have come */
+    const double *drawn_s; /* by iteration and draw, where steps jitter: how late a step begins */
+    double *sums_s;      /* by iteration and rank, where steps jitter: when a worker has all sums */
+    double *due_s;       /* by rank and step: when it may begin in this iteration, -1 if that is not drawn */
+    double *latest_s;    /* by rank: when its latest step may begin */
+    int32_t *draws, *held_back; /* by rank: draws of this iteration; messages that wait for their step */
     int64_t messages, messages_room, laters, laters_room;
     int64_t iterations, opened;
     int32_t unused;      /* messages for use, linked */
@@ -178,9 +190,9 @@ static void forget_all(struct player *p) {
 
 static void player_free(struct player *p) {
     forget_all(p);
-    free(p->connection); free(p->given); free(p->parts); free(p->sent); free(p->message); free(p->later); free(p->agenda);
+    free(p->connection); free(p->given); free(p->came_s); free(p->parts); free(p->sent); free(p->message); free(p->later); free(p->agenda);
     free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
-    free(p->early); free(p->carried); free(p);
+    free(p->early); free(p->carried); free(p->due_s); free(p->latest_s); free(p->draws); free(p->held_back); free(p);
 }
 
 /* NULL: there is no memory. */
@@ -206,8 +218,13 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     p->unused = -1;
     p->connection = malloc(ways * sizeof *p->connection);
     p->given = calloc(ways, sizeof *p->given);
+    p->came_s = calloc(ways, sizeof *p->came_s);
     p->sent = malloc(ways * sizeof *p->sent);
     p->agenda = malloc((size_t)t->workers * sizeof *p->agenda);
+    p->due_s = malloc((size_t)(t->workers * t->jitters + 1) * sizeof *p->due_s);
+    p->latest_s = calloc((size_t)t->workers, sizeof *p->latest_s);
+    p->draws = calloc((size_t)t->workers, sizeof *p->draws);
+    p->held_back = calloc((size_t)t->workers, sizeof *p->held_back);
     p->lacks = malloc(steps * sizeof *p->lacks);
     p->queue = malloc(steps * sizeof *p->queue);
     p->there_s = malloc(steps * sizeof *p->there_s);
@@ -216,7 +233,8 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     p->parts = calloc(tensors, sizeof *p->parts);
     p->carried = calloc(ways, sizeof *p->carried);
     if (!p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
-        !p->is_there || !p->early || !p->carried || !p->parts || !p->given) {
+        !p->is_there || !p->early || !p->carried || !p->parts || !p->given ||
+        !p->came_s || !p->due_s || !p->latest_s || !p->draws || !p->held_back) {
         player_free(p);
         return NULL;
     }
@@ -313,7 +331,10 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     if (number < 0) {
         int32_t from = p->t.path_from[way];
         number = arena->n.connect(arena->n.state, p->t.path + from, p->t.path_from[way + 1] - from);
-        if (number < 0 || !grow(&arena->sender, &arena->senders_room, number, sizeof *arena->sender)) {
+        while (number >= arena->senders_room) /* flows have numbers, too */
+            if (!grow(&arena->sender, &arena->senders_room, arena->senders_room, sizeof *arena->sender))
+                break;
+        if (number < 0 || number >= arena->senders_room) {
             arena->lacks_memory = true;
             return;
         }
@@ -341,6 +362,36 @@ static void send(struct player *p, int64_t i, int32_t what, int32_t pair) {
     send_over(p, i, what, least);
 }
 
+/* Send a message of a chunk, where there is jitter once its step may begin: a step is late by what is drawn for it, and
+ * holds up the one after it. */
+static void push(struct player *p, int64_t i, int32_t node, int32_t what, int32_t pair) {
+    const struct tables *t = &p->t;
+    int32_t rank = t->rank[node];
+    if (!t->jitters || rank < 0 || t->draw_from[rank] == t->draw_from[rank + 1]) {
+        send(p, i, what, pair);
+        return;
+    }
+    double now_s = p->arena->now_s;
+    int64_t place = t->klass[what / 2] * t->nodes + node;
+    double *due_s = &p->due_s[rank * t->jitters + (what & 1 ? t->down_step : t->up_step)[place]];
+    if (*due_s < 0) {
+        double late_s = p->drawn_s[i * t->draw_from[t->workers] + t->draw_from[rank] + p->draws[rank]++];
+        *due_s = p->latest_s[rank] = fmax(now_s, p->latest_s[rank]) + late_s;
+    }
+    if (*due_s <= now_s) {
+        send(p, i, what, pair);
+        return;
+    }
+    p->held_back[rank]++;
+    put_later(p, *due_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + t->steps + 1 + what), node, pair});
+}
+
+static void begin_draws(struct player *p, int32_t rank) {
+    p->draws[rank] = 0;
+    for (int64_t step = 0; step < p->t.jitters; step++)
+        p->due_s[rank * p->t.jitters + step] = -1;
+}
+
 static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate);
 static void reduced(struct player *p, int64_t i, int32_t node, int32_t k);
 
@@ -349,7 +400,7 @@ static void sum_came(struct player *p, int64_t i, int32_t node, int32_t k) {
     const struct tables *t = &p->t;
     int64_t row = t->klass[k] * t->nodes, gate = t->buckets + 1 + k - t->data;
     for (int32_t at = t->forward_from[row + node]; at < t->forward_from[row + node + 1]; at++)
-        send(p, i, 2 * k + 1, t->down[row + t->forward[at]]);
+        push(p, i, node, 2 * k + 1, t->down[row + t->forward[at]]);
     if (k >= t->data && gate < t->gates)
         pass_gate(p, i, node, gate);
     int32_t later = t->later[k];
@@ -380,7 +431,7 @@ static void reduced(struct player *p, int64_t i, int32_t node, int32_t k) {
         }
         state[before * t->nodes + node] &= ~SUMMED;
     }
-    send(p, i, 2 * k, t->up[place]);
+    push(p, i, node, 2 * k, t->up[place]);
 }
 
 /* Send what needs nothing from other nodes but the gate. */
@@ -406,12 +457,20 @@ static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate) {
 
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s);
 
-/* A worker that has all sums of an iteration begins the next one. */
+/* A worker that has all sums of an iteration, and has sent all that jitter held back, begins the next one. */
 static void look(struct player *p, int64_t i, int32_t node) {
     struct iteration *it = p->iteration[i];
     if (p->t.rank[node] < 0 || it->missing[node])
         return;
     struct arena *arena = p->arena;
+    if (p->t.jitters) {
+        int32_t rank = p->t.rank[node];
+        double *sum_s = &p->sums_s[i * p->t.workers + rank];
+        *sum_s = *sum_s < 0 ? arena->now_s : *sum_s;
+        if (p->held_back[rank])
+            return;
+        begin_draws(p, rank);
+    }
     if (++it->synchronised == p->t.workers || !p->t.together) {
         if (!grow(&arena->told, &arena->told_room, arena->told_count, sizeof *arena->told)) {
             arena->lacks_memory = true;
@@ -609,7 +668,11 @@ static void happen(struct player *p, struct message m) {
             complete(p, m.iteration, m.node, ~m.what);
         else if (what < p->t.steps)
             end_step(p, m.iteration, m.node, (int32_t)what);
-        else
+        else if (what > p->t.steps) {
+            send(p, m.iteration, (int32_t)(what - p->t.steps - 1), m.next);
+            p->held_back[p->t.rank[m.node]]--;
+            look(p, m.iteration, m.node);
+        } else
             begin_steps(p, m.iteration, m.node, p->arena->now_s);
     } else if (m.what >= 2 * p->t.chunks) {
         int32_t tensor = (int32_t)(m.what - 2 * p->t.chunks);
@@ -641,10 +704,11 @@ static void note(struct player *p, struct message m) {
 /* Begin iterations: double[iterations, workers, buckets] or, where there are steps, double[iterations, steps + workers]:
  * how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is written, where
  * there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long it had no step
- * to take, by phase. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has begun the next.
+ * to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws], and `sums_s` is
+ * written: double[iterations, workers], when a worker had all sums. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
-                 const int32_t *workers, double *notes, int to_the_end) {
+                 const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, int to_the_end) {
     struct arena *arena = p->arena;
     forget_all(p);
     p->iteration = calloc((size_t)iterations, sizeof *p->iteration);
@@ -653,10 +717,16 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
     p->iterations = iterations;
     p->ready_s = ready_s;
     p->notes = notes;
+    p->drawn_s = drawn_s;
+    p->sums_s = sums_s;
     for (int64_t m = 0; m < p->t.tensors; m++)
         p->is_there[m] = true; /* until a worker begins, all that comes is early */
     for (int64_t rank = 0; rank < p->t.workers; rank++)
         p->agenda[rank] = (struct agenda){.early_first = -1, .is_busy = true};
+    for (int32_t rank = 0; rank < p->t.workers; rank++) {
+        begin_draws(p, rank);
+        p->held_back[rank] = 0;
+    }
     p->is_over = false;
     p->to_the_end = to_the_end;
     arena->is_changing = false;
@@ -682,11 +752,12 @@ static double next_later(const struct arena *a) {
 static void arrive(struct arena *a, int32_t connection) {
     struct player *p = a->sender[connection].player;
     int32_t way = a->sender[connection].way;
-    double delay_s = p->t.delay_s[way];
+    double came_s = fmax(a->now_s + p->t.delay_s[way], p->came_s[way]);
     struct message m = take_first(p, &p->sent[way]);
     p->carried[way] += bits_of(p, m.what);
-    if (delay_s > 0)
-        put_later(p, a->now_s + delay_s, m);
+    p->came_s[way] = came_s;
+    if (came_s > a->now_s)
+        put_later(p, came_s, m);
     else
         note(p, m);
 }
@@ -752,6 +823,15 @@ int64_t arena_tell(struct arena *a) {
     int64_t count = a->told_count;
     a->told_count = 0;
     return count;
+}
+
+/* By way, the number of its connection, -1 before its first message. */
+const int32_t *player_connections(const struct player *p) { return p->connection; }
+
+/* Let ways have other links: `path_from` and `path` as in its tables. */
+void player_paths(struct player *p, const int32_t *path_from, const int32_t *path) {
+    p->t.path_from = path_from;
+    p->t.path = path;
 }
 
 /* By way, the bits of messages that have ended. */

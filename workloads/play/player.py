@@ -10,16 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
-from testbed.workloads.play.arena import Arena, ways_of
+from testbed.workloads.play.arena import Arena
+from testbed.workloads.play.changes import PathChange
 from testbed.workloads.play.compiled import POINTER, WHOLE, checked, library, no_memory
+from testbed.workloads.play.links import ways_of
 from testbed.workloads.play.synchronisation import Synchronisation
 
-SIZES = ("nodes", "workers", "chunks", "data", "buckets", "gates", "pairs", "ways", "steps", "tensors", "together")
+SIZES = (
+    "nodes",
+    "workers",
+    "chunks",
+    "data",
+    "buckets",
+    "gates",
+    "pairs",
+    "ways",
+    "steps",
+    "tensors",
+    "jitters",
+    "together",
+)
 ARRAYS = (
     *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
     *("way_from", "path_from", "path", "to", "shares", "delay_s"),
     *("step_from", "needs", "then", "phase", "give_from", "taker", "tensor_pair", "taken_from", "taken", "tensor_bits"),
+    *("up_step", "down_step", "draw_from"),
 )
 NOTES = 4
 """Numbers of a worker in an iteration of steps: when its gradient was ready, and for how long it had no step to take,
@@ -50,6 +66,9 @@ class Player:
         self.notes = np.zeros((0, len(work.workers), NOTES))
         """Numbers of workers in the latest play, where there are steps: float64[iterations, workers, 4]
         (:data:`NOTES`). Those of an iteration count once all workers have its sums."""
+        self.sums_s = np.zeros((0, len(work.workers)))
+        """When workers had all sums in the latest play, where steps jitter: float64[iterations, workers]. They may
+        begin the next iteration later. Those of an iteration count once all workers have ended it."""
         self._begun: tuple[NDArray[np.float64] | NDArray[np.int32], ...] = ()
         topology = topology or arena.topology
         ways, hops, links = array("i", [0]), array("i", [0]), array("i")
@@ -63,10 +82,10 @@ class Player:
         self._shares = np.arange(len(self._pair_of), dtype=np.int32)
         if work.alike is not None:  # pairs with one way each
             path, self._shares = work.alike.link[path], work.alike.pair
-        delay_s = np.array([link.delay_s for link in topology.links])[path // 2]
         self._arrays = {
             **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
             **work.by_worker,
+            **work.late.tables,
             "bits": 8 * (work.chunk_bytes / arena.goodput),
             "tensor_bits": 8 * (work.steps.message_bytes / arena.goodput),
             "way_from": self._way_from,
@@ -74,15 +93,37 @@ class Player:
             "path": path,
             "shares": self._shares,
             "to": np.ascontiguousarray(work.pairs[self._pair_of, 1]),
-            "delay_s": np.add.reduceat(delay_s, path_from[:-1]) if len(delay_s) else delay_s,
+            "delay_s": np.zeros(len(self._pair_of)),
         }
+        self.take_delays()
         synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
         of_steps = len(work.steps), len(work.tensor_pair)
-        sizes = *synchronised, len(work.pairs), len(self._pair_of), *of_steps, work.alike is not None
+        sizes = *synchronised, len(work.pairs), len(self._pair_of), *of_steps, work.late.steps, work.alike is not None
         tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         self._player = self._library.player_new(arena.address, ctypes.byref(tables))  # it ends with the arena
         if not self._player:
             raise no_memory()
+
+    def take_delays(self) -> None:
+        """Take over the delays that the arena's links have now, for messages that have not left their last link."""
+        path, path_from = self._arrays["path"], self._arrays["path_from"]
+        if len(path):
+            self._arrays["delay_s"][:] = np.add.reduceat(self.arena.links.delay_s[path], path_from[:-1])
+
+    def take_paths(self, change: PathChange) -> None:
+        """Take over the paths that the arena's links have now, if the change is one for them."""
+        links, seed = self.arena.links, self.arena.seed
+        numbers = np.ctypeslib.as_array(self._library.player_connections(self._player), (len(self._pair_of),)).tolist()
+        ways = (way for src, dst in self._work.pairs.tolist() for way in ways_of(links.topology, seed, src, dst))
+        before = np.split(self._arrays["path"], self._arrays["path_from"][1:-1])
+        paths = [
+            links.moved(number, tuple(had.tolist()), way, change)
+            for number, had, way in zip(numbers, before, ways, strict=True)
+        ]
+        self._arrays["path_from"] = np.cumsum([0, *map(len, paths)], dtype=np.int32)
+        self._arrays["path"] = np.array([link for path in paths for link in path], np.int32)
+        told = (self._arrays[name].ctypes.data for name in ("path_from", "path"))
+        self._library.player_paths(self._player, *told)
 
     @property
     def is_parallel(self) -> bool:
@@ -109,10 +150,14 @@ class Player:
         self._library.player_end_after(self._player, iterations)
 
     def told(
-        self, ready_s: NDArray[np.float64] | None = None, start_s: NDArray[np.float64] | None = None
+        self,
+        ready_s: NDArray[np.float64] | None = None,
+        start_s: NDArray[np.float64] | None = None,
+        late_s: NDArray[np.float64] | None = None,
     ) -> Iterator[tuple[float, int]]:
         """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node. Where one class
-        stands for all (:class:`.Alike`), only the last worker of an iteration is told of.
+        stands for all (:class:`.Alike`), only the last worker of an iteration is told of. Arguments are as for
+        :meth:`begin`.
 
         It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
         there on another play has the same result.
@@ -120,11 +165,16 @@ class Player:
         Raises:
             TrialError: messages are left that cannot move, or time stands still.
         """
-        self._begin(ready_s, start_s, to_the_end=False)
+        self._begin(ready_s, start_s, late_s, to_the_end=False)
         for now_s, _, node in self.arena.told([self]):
             yield now_s, node
 
-    def begin(self, ready_s: NDArray[np.float64] | None = None, start_s: NDArray[np.float64] | None = None) -> None:
+    def begin(
+        self,
+        ready_s: NDArray[np.float64] | None = None,
+        start_s: NDArray[np.float64] | None = None,
+        late_s: NDArray[np.float64] | None = None,
+    ) -> None:
         """Begin iterations of which :meth:`.Arena.told` tells.
 
         Args:
@@ -132,11 +182,17 @@ class Player:
                 iteration; float64[workers, buckets] of one iteration; None: of one, at once. Where there are steps,
                 how long these take (:attr:`.Synchronisation.shape`).
             start_s: float64[workers]: when each worker begins the first iteration, from now on; None: at once.
+            late_s: float64[iterations, draws]: by how much steps that jitter begin late (:class:`.LateSteps`).
         """
-        self._begin(ready_s, start_s, to_the_end=True)
+        self._begin(ready_s, start_s, late_s, to_the_end=True)
 
     def _begin(
-        self, ready_s: NDArray[np.float64] | None, start_s: NDArray[np.float64] | None, *, to_the_end: bool
+        self,
+        ready_s: NDArray[np.float64] | None,
+        start_s: NDArray[np.float64] | None,
+        late_s: NDArray[np.float64] | None,
+        *,
+        to_the_end: bool,
     ) -> None:
         shape, count = self._work.shape, len(self._work.workers)
         ready = np.ascontiguousarray(np.zeros(shape) if ready_s is None else ready_s, float).reshape(-1, *shape)
@@ -145,8 +201,13 @@ class Player:
             raise ValueError("a bucket that is never complete, or a worker that never begins")
         workers = np.array(self._work.workers, np.int32)
         self.notes = np.zeros((len(ready) if len(self._work.steps) else 0, count, NOTES))
-        self._begun = ready, start, workers
-        told = (each.ctypes.data for each in (*self._begun, self.notes))
+        draws = int(self._work.late.draw_from[-1])
+        late = np.ascontiguousarray(np.zeros((len(ready), draws)) if late_s is None else late_s, float)
+        if late.shape != (len(ready), draws):
+            raise ValueError(f"{late.shape} draws for {len(ready)} iterations with {draws}")
+        self.sums_s = np.full((len(ready) if draws else 0, count), -1.0)
+        self._begun = ready, start, workers, late
+        told = (each.ctypes.data for each in (ready, start, workers, self.notes, late, self.sums_s))
         checked(self._library.player_begin(self._player, len(ready), *told, to_the_end))
 
     def sent_bytes(self) -> NDArray[np.float64]:

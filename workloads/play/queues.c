@@ -3,7 +3,8 @@
  * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
  * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
  * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it until the acknowledgement is back, which waits at
- * each link of the way back behind what is there: at link l ^ 1 for link l. Time is in seconds, sizes are in bits.
+ * each link of the way back behind what is there: at link l ^ 1 for link l. A flow is a connection whose bytes are no
+ * messages: as many as it has room for, or as its rate gives it at each slice. Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -17,11 +18,14 @@
 #define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
 #define BUFFER_BITS (8.0 * 4194304)      /* Linux's largest send buffer, unless tcp_wmem says another one */
 #define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free (sk_stream_is_writeable) */
+#define SLICE_S 0.01                     /* a flow that has a rate gets what is due so often (perturbing/background.py) */
+#define UNSENT_BITS SEGMENT_BITS         /* as much of that may wait that is in no queue yet; the rest is dropped (TCP_NOTSENT_LOWAT) */
+#define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
     double bits, tail_s; /* tail_s: when its end leaves the link before */
-    int32_t connection, hop, next;
+    int32_t connection, hop, next; /* connection -1: another segment has taken its place */
     bool is_last;        /* it ends a message */
 };
 
@@ -41,17 +45,21 @@ struct connection {
     struct messages messages; /* those that are not cut yet */
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
-    double given_bits, buffered_bits, sent_bits, acknowledged_bits; /* since the beginning */
+    double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
+    double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
     int32_t hops, own_hops, back_room, back_first, back_count;
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
+    bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
+
+enum { AT_PORT, BACK, DUE };
 
 struct event {
     double at_s;
     uint64_t order;
     int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
-    bool is_back;        /* an acknowledgement is back at that connection */
+    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; or what it is to send is DUE */
 };
 
 struct queues {
@@ -62,6 +70,7 @@ struct queues {
     int32_t *ended;
     int64_t ports, connections, connections_room, segments, segments_room, events, events_room, ended_count, ended_room;
     int64_t messages;    /* that have not ended */
+    int64_t sending, foreign; /* flows that send; segments of flows that have not left their last link */
     int32_t unused;      /* segments for use, linked */
     uint64_t order;
     double now_s;
@@ -114,18 +123,27 @@ void queues_bridge(struct queues *q, const bool *is_bridged) {
         q->port[l].is_bridged = is_bridged[l];
 }
 
+static bool take_path(const struct queues *q, struct connection *c, const int32_t *path, int64_t hops) {
+    int32_t *own = malloc((size_t)hops * sizeof *own);
+    if (!own)
+        return false;
+    memcpy(own, path, (size_t)hops * sizeof *own);
+    free(c->path);
+    c->path = own;
+    c->hops = (int32_t)hops;
+    c->own_hops = 1;
+    while (c->own_hops < hops && q->port[own[c->own_hops - 1]].is_bridged)
+        c->own_hops++;
+    return true;
+}
+
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
         return NO_MEMORY;
-    int32_t *own = malloc((size_t)hops * sizeof *own);
-    if (!own)
+    q->connection[q->connections] = (struct connection){.path = NULL};
+    if (!take_path(q, &q->connection[q->connections], path, hops))
         return NO_MEMORY;
-    memcpy(own, path, (size_t)hops * sizeof *own);
-    int32_t own_hops = 1;
-    while (own_hops < hops && q->port[own[own_hops - 1]].is_bridged)
-        own_hops++;
-    q->connection[q->connections] = (struct connection){.path = own, .hops = (int32_t)hops, .own_hops = own_hops};
     return q->connections++;
 }
 
@@ -133,12 +151,12 @@ static bool is_before(const struct event *a, const struct event *b) {
     return a->at_s < b->at_s || (a->at_s == b->at_s && a->order < b->order);
 }
 
-static void push(struct queues *q, double at_s, int32_t what, bool is_back) {
+static void push(struct queues *q, double at_s, int32_t what, int32_t kind) {
     if (!grow(&q->event, &q->events_room, q->events, sizeof *q->event)) {
         q->lacks_memory = true;
         return;
     }
-    struct event e = {at_s, q->order++, what, is_back};
+    struct event e = {at_s, q->order++, what, kind};
     int64_t at = q->events++;
     for (int64_t above; at && is_before(&e, &q->event[above = (at - 1) / 4]); at = above)
         q->event[at] = q->event[above];
@@ -171,7 +189,7 @@ static void schedule(struct queues *q, int32_t l) {
     if (isinf(at_s) || at_s == p->event_s)
         return;
     p->event_s = at_s;
-    push(q, at_s, l, false);
+    push(q, at_s, l, AT_PORT);
 }
 
 static void append(struct queues *q, struct port *p, int32_t s) {
@@ -198,7 +216,7 @@ static void fill(struct queues *q, int32_t number) {
     }
     if (c->is_full && c->back_count && !c->is_awaited) {
         c->is_awaited = true;
-        push(q, c->back[c->back_first].at_s, number, true);
+        push(q, c->back[c->back_first].at_s, number, BACK);
     }
 }
 
@@ -235,31 +253,46 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double le
     c->back[(c->back_first + c->back_count++) % c->back_room] = (struct acknowledgement){at_s, bits};
 }
 
+/* A place for a segment, or -1: there is no memory. */
+static int32_t new_segment(struct queues *q) {
+    int32_t s = q->unused;
+    if (s >= 0) {
+        q->unused = q->segment[s].next;
+    } else if (grow(&q->segment, &q->segments_room, q->segments, sizeof *q->segment)) {
+        s = (int32_t)q->segments++;
+    } else {
+        q->lacks_memory = true;
+    }
+    return s;
+}
+
+/* Whether a connection has something that is in no queue yet. */
+static bool has_more(const struct connection *c) {
+    return c->is_flow ? c->given_bits - c->sent_bits > 1 : c->left || c->messages.count;
+}
+
 /* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     fill(q, number);
-    while (c->offered_bits < OFFERED_BITS && (c->left || c->messages.count) &&
-           (!c->is_full || c->sent_bits < c->buffered_bits)) {
-        if (!c->left) {
+    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits)) {
+        if (c->is_flow) {
+            c->left = 1;
+            c->each_bits = fmin(SEGMENT_BITS, c->given_bits - c->sent_bits);
+            q->foreign++;
+        } else if (!c->left) {
             double bits = messages_first(&c->messages);
             messages_drop(&c->messages);
             c->left = bits > SEGMENT_BITS ? (int64_t)ceil(bits / SEGMENT_BITS) : 1;
             c->each_bits = bits / (double)c->left;
         }
-        int32_t s = q->unused;
-        if (s >= 0) {
-            q->unused = q->segment[s].next;
-        } else if (grow(&q->segment, &q->segments_room, q->segments, sizeof *q->segment)) {
-            s = (int32_t)q->segments++;
-        } else {
-            q->lacks_memory = true;
+        int32_t s = new_segment(q);
+        if (s < 0)
             return;
-        }
         c->left--;
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
-        q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left};
+        q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left && !c->is_flow};
         append(q, &q->port[c->path[0]], s);
     }
 }
@@ -283,6 +316,8 @@ static void start(struct queues *q, int32_t l) {
         c->offered_bits -= segment->bits;
     if (is_end) {
         p->ending = segment->is_last ? number : -1;
+        q->foreign -= c->is_flow;
+        c->came_bits += segment->bits;
         acknowledge(q, number, segment->bits, p->free_s);
         segment->next = q->unused;
         q->unused = s;
@@ -299,7 +334,7 @@ static void start(struct queues *q, int32_t l) {
         segment->tail_s = p->free_s;
         double at_s = p->free_s - segment->bits / q->port[next].rate_bps; /* from then on there is no gap */
         if (at_s > q->now_s)
-            push(q, at_s, ~s, false);
+            push(q, at_s, ~s, AT_PORT);
         else
             come(q, next, s);
     }
@@ -330,6 +365,153 @@ int queues_send(struct queues *q, int64_t number, double bits) {
     serve(q, c->path[0]);
     return q->lacks_memory ? NO_MEMORY : 0;
 }
+
+/* Let a connection, which sends no messages, be a flow from now on: with `is_on` it sends, without it no more. Its rate
+ * is without limit if that is 0. */
+void queues_flow(struct queues *q, int64_t number, int is_on, double rate_bps) {
+    struct connection *c = &q->connection[number];
+    q->sending += (is_on != 0) - c->is_on;
+    c->is_flow = true;
+    c->is_on = is_on;
+    c->rate_bps = rate_bps;
+    c->paid_s = q->now_s;
+    if (rate_bps > 0 && is_on && !c->is_due) {
+        c->is_due = true;
+        push(q, q->now_s + SLICE_S, (int32_t)number, DUE);
+    } else if (rate_bps <= 0 && is_on) {
+        c->given_bits = INFINITY;
+    } else if (rate_bps <= 0) {
+        c->given_bits = c->buffered_bits = c->sent_bits;
+        c->is_full = false;
+    }
+    offer(q, (int32_t)number);
+    serve(q, c->path[0]);
+}
+
+/* Give a flow what is due, as far as there is room. */
+static void pay(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    c->is_due = c->is_on && c->rate_bps > 0;
+    if (!c->is_due)
+        return;
+    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, OFFERED_BITS - c->offered_bits);
+    if (!c->is_full)
+        c->given_bits += fmax(0, fmin(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
+    c->paid_s = q->now_s;
+    push(q, q->now_s + SLICE_S, number, DUE);
+    offer(q, number);
+    serve(q, c->path[0]);
+}
+
+/* Whether anything that belongs to messages will move by itself. */
+static bool messages_move(const struct queues *q) {
+    for (int64_t l = 0; l < q->ports; l++) {
+        const struct port *p = &q->port[l];
+        if (p->rate_bps <= 0)
+            continue;
+        if (p->ending >= 0)
+            return true;
+        for (int32_t s = p->first; s >= 0; s = q->segment[s].next)
+            if (!q->connection[q->segment[s].connection].is_flow)
+                return true;
+    }
+    for (int64_t i = 0; i < q->events; i++) {
+        const struct event *e = &q->event[i];
+        int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
+        if ((e->what < 0 || e->kind == BACK) && number >= 0 && !q->connection[number].is_flow)
+            return true;
+    }
+    return false;
+}
+
+/* Take the segments of a connection that wait at a port out of its queue; return how many are in `taken` then. */
+static int64_t take_out(struct queues *q, int32_t l, int32_t number, int32_t *taken, int64_t count) {
+    struct port *p = &q->port[l];
+    int32_t *link = &p->first, last = -1;
+    while (*link >= 0) {
+        int32_t s = *link;
+        if (q->segment[s].connection != number) {
+            last = s;
+            link = &q->segment[s].next;
+            continue;
+        }
+        *link = q->segment[s].next;
+        p->waiting_bits -= q->segment[s].bits;
+        taken[count++] = s;
+    }
+    p->last = last;
+    if (p->first < 0)
+        p->waiting_bits = 0;
+    return count;
+}
+
+static int by_moment(const void *a, const void *b) {
+    const struct event *left = a, *right = b;
+    return is_before(right, left) - is_before(left, right);
+}
+
+/* Take the segments of a connection that are between two links before `hop`, as others with the same bits. */
+static int64_t take_between(struct queues *q, int32_t number, int32_t hop, int32_t *taken, int64_t count) {
+    struct event *on_way = malloc(((size_t)q->events + 1) * sizeof *on_way);
+    int64_t ways = 0;
+    if (!on_way) {
+        q->lacks_memory = true;
+        return count;
+    }
+    for (int64_t i = 0; i < q->events; i++) {
+        int32_t s = ~q->event[i].what;
+        if (s >= 0 && q->segment[s].connection == number && q->segment[s].hop == hop)
+            on_way[ways++] = q->event[i];
+    }
+    qsort(on_way, (size_t)ways, sizeof *on_way, by_moment);
+    for (int64_t i = 0; i < ways; i++) {
+        int32_t s = new_segment(q), old = ~on_way[i].what;
+        if (s < 0)
+            break;
+        q->segment[s] = q->segment[old];
+        q->segment[old].connection = -1;
+        taken[count++] = s;
+    }
+    free(on_way);
+    return count;
+}
+
+/* Let a connection take another path. What is under way begins anew at its first link, in order. */
+int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t hops) {
+    int32_t number = (int32_t)moved;
+    struct connection *c = &q->connection[number];
+    int32_t *taken = malloc(((size_t)q->segments + 1) * sizeof *taken), first = c->path[0];
+    int64_t count = 0;
+    if (!taken)
+        return NO_MEMORY;
+    for (int32_t hop = c->hops; hop--;) {
+        count = take_out(q, c->path[hop], number, taken, count);
+        if (hop)
+            count = take_between(q, number, hop, taken, count);
+    }
+    if (q->lacks_memory || !take_path(q, c, path, hops)) {
+        free(taken);
+        return NO_MEMORY;
+    }
+    c->offered_bits = 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct segment *s = &q->segment[taken[i]];
+        s->hop = 0;
+        s->tail_s = 0;
+        c->offered_bits += s->bits;
+        append(q, &q->port[c->path[0]], taken[i]);
+    }
+    free(taken);
+    offer(q, number);
+    serve(q, first);
+    serve(q, c->path[0]);
+    return q->lacks_memory ? NO_MEMORY : 0;
+}
+
+/* Segments of flows that are under way, and flows that send. */
+int64_t queues_foreign(const struct queues *q) { return q->foreign + q->sending; }
+/* Bits of a connection that have come to its end. */
+double queues_came(const struct queues *q, int64_t number) { return q->connection[number].came_bits; }
 
 /* The segment that a link sends now takes longer or less long from now on; at later links it keeps its time. */
 void queues_set_rate(struct queues *q, int64_t l, double rate_bps) {
@@ -370,20 +552,28 @@ static int by_number(const void *a, const void *b) {
 /* Go on to the next end of messages, or to `until_s` if that is earlier. Return how many messages have ended. */
 int64_t queues_advance(struct queues *q, double until_s) {
     double last_s = until_s;
+    int64_t looks = 0;
     q->ended_count = 0;
     while (q->events && q->event[0].at_s <= last_s) {
         struct event e = pop(q);
         q->now_s = e.at_s;
-        if (e.is_back) {
+        if (e.kind == BACK) {
             q->connection[e.what].is_awaited = false;
             offer(q, e.what);
             serve(q, q->connection[e.what].path[0]);
+        } else if (e.kind == DUE)
+            pay(q, e.what);
+        else if (e.what < 0 && q->segment[~e.what].connection < 0) {
+            q->segment[~e.what].next = q->unused;
+            q->unused = ~e.what;
         } else if (e.what < 0)
             come(q, q->connection[q->segment[~e.what].connection].path[q->segment[~e.what].hop], ~e.what);
         else if (e.at_s == q->port[e.what].event_s)
             be_free(q, e.what);
         if (q->lacks_memory)
             return NO_MEMORY;
+        if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !messages_move(q))
+            break;
         if (q->ended_count == 1)
             last_s = fmin(until_s, e.at_s * (1 + EQUAL));
     }

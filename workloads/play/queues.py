@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 
 from testbed.topologies.addressing import is_bridge
 from testbed.topologies.model import Topology
-from testbed.workloads.play.compiled import Compiled
+from testbed.workloads.play.compiled import Compiled, checked
 
 
 class Queues(Compiled):
@@ -34,6 +36,24 @@ class Queues(Compiled):
         """Return which directed links lead to switches that only bridge, or to panels, which are mirrors."""
         bridges = [node for node in topology.switches if is_bridge(topology, node)]
         return np.isin([topology.head(link) for link in range(2 * len(topology.links))], bridges)
+
+    def move(self, connection: int, path: Sequence[int]) -> None:
+        """Let a connection take another path. What is under way begins anew at its first link."""
+        checked(self._call("move", connection, (ctypes.c_int32 * len(path))(*path), len(path)))
+
+    def let_flow(self, connection: int, *, is_on: bool, rate_bps: float = 0.0) -> None:
+        """Let a connection that sends no messages send without end, or no more: as fast as it can, or, with a rate,
+        what is due of that every 10 ms, as far as there is room for it."""
+        self._call("flow", connection, is_on, rate_bps)
+
+    @property
+    def has_flows(self) -> bool:
+        """Whether such a connection sends, or something that it sent is under way."""
+        return bool(self._call("foreign"))
+
+    def came_bytes(self, connection: int) -> float:
+        """Return the bytes of a connection that have come to its end."""
+        return float(self._call("came", connection)) / 8
 
     def waiting_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that wait at each link, without those that it is sending: float64[L]."""

@@ -7,7 +7,8 @@ N^3 of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -19,6 +20,7 @@ from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.messages import Children, incoming
 from testbed.workloads.sync.plan import numbered
 from testbed.workloads.sync.slots import Windows
+from testbed.workloads.sync.steps import all_steps
 
 Numbers = NDArray[np.int32]
 
@@ -37,6 +39,34 @@ class Alike:
 
     link: Numbers
     pair: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class LateSteps:
+    """Steps of a synchronisation that begin late by chance (:mod:`testbed.workloads.sync.steps`).
+
+    Attributes:
+        steps: number of steps; 0 if none of them is late.
+        up, down: int32[C, V], the step in which a node passes a partial sum up, and a sum down.
+        draw_from: int32[workers + 1], the first of a worker's draws among those of an iteration: one for each step in
+            which it sends, in the order in which it comes to them; none of a worker whose steps do not jitter.
+    """
+
+    steps: int
+    up: Numbers
+    down: Numbers
+    draw_from: Numbers
+
+    @property
+    def tables(self) -> dict[str, Numbers]:
+        """Tables as ``player.c`` has them."""
+        return {"up_step": self.up, "down_step": self.down, "draw_from": self.draw_from}
+
+
+def none_late(workers: int) -> LateSteps:
+    """Return the steps of workers that all begin on time."""
+    none = np.zeros(0, np.int32)
+    return LateSteps(0, none, none, np.zeros(workers + 1, np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +96,7 @@ class Synchronisation:
         rank, first_class: int32[V]; rank -1 is no worker.
         missing: int64[V], messages of sums and own buckets that have to come in an iteration.
         steps: what workers do before.
+        late: which steps of the synchronisation begin late by chance.
         tensor_pair: int32[M], the pair of each message of steps; -1 where it does not leave its node.
         alike: what stands for what, if this is one class of many that are alike.
     """
@@ -93,6 +124,7 @@ class Synchronisation:
     first_class: Numbers
     missing: NDArray[np.int64]
     steps: Steps
+    late: LateSteps
     tensor_pair: Numbers
     alike: Alike | None = None
 
@@ -161,8 +193,26 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
         first_class=_numbers(np.maximum(rank, 0) % forest.classes),  # as plan.first_class, and quick
         missing=incoming(forest, children, per_class) + every.buckets * (rank >= 0),
         steps=steps,
+        late=none_late(len(forest.workers)),
         tensor_pair=tensor_pair,
     )
+
+
+def jittering(work: Synchronisation, forest: Forest, nodes: Collection[int]) -> Synchronisation:
+    """Return a forest's synchronisation with steps that begin late at some of its workers."""
+    up, down = all_steps(forest)
+    used = np.unique(work.klass)
+    count = work.nodes * forest.classes
+    sends_down = (np.diff(work.forward_from[: count + 1]) > 0).reshape(forest.classes, work.nodes)
+    draws = [
+        len({*up[used, node][forest.reduce[used, node] >= 0], *down[used, node][sends_down[used, node]]})
+        if node in nodes
+        else 0
+        for node in work.workers
+    ]
+    steps = 1 + int(max(up.max(), down.max()))
+    late = LateSteps(steps, _numbers(up), _numbers(down), _numbers([0, *accumulate(draws)]))
+    return replace(work, late=late)
 
 
 def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronisation:
@@ -188,6 +238,7 @@ def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronis
         first_class=np.zeros(nodes, np.int32),
         missing=(rank >= 0).astype(np.int64),
         steps=steps,
+        late=none_late(len(workers)),
         tensor_pair=pair.astype(np.int32),
         alike=None,
     )

@@ -9,16 +9,28 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-
-import numpy as np
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Topology
-from testbed.workloads.play.arena import Network, Timeline, ways_of
+from testbed.workloads.play.changes import Change, DelayChange, PathChange, RateChange, Timeline
+from testbed.workloads.play.links import Flow, Links, Network, ways_of
 
 Call = Callable[[], None]
+
+
+@dataclass
+class _Wire:
+    """A connection: its number in the network, its links and their delay now, what to call of each message that it has
+    got, and when its last one comes or has come."""
+
+    number: int
+    path: tuple[int, ...]
+    delay_s: float
+    sent: deque[tuple[Call, Call]] = field(default_factory=deque)
+    came_s: float = 0.0
 
 
 class Wires:
@@ -27,16 +39,24 @@ class Wires:
     Args:
         seed: draws the path of each connection, as for :class:`.arena.Arena`.
         goodput: share of a link's rate that messages get; the rest is headers.
+        flows: those of others.
     """
 
     def __init__(
-        self, topology: Topology, network: Network, timeline: Timeline, *, seed: int = 0, goodput: float = 1.0
+        self,
+        topology: Topology,
+        network: Network,
+        timeline: Timeline,
+        *,
+        seed: int = 0,
+        goodput: float = 1.0,
+        flows: Sequence[Flow] = (),
     ) -> None:
-        self._topology, self._network, self._timeline = topology, network, timeline
+        self._network, self._timeline = network, timeline
         self._seed, self.goodput = seed, goodput
-        self._connections: dict[tuple[int, int], tuple[int, float]] = {}
-        self._sent: list[deque[tuple[Call, Call]]] = []
-        self._delay_s: list[float] = []
+        self.links = Links(topology, network, seed=seed, goodput=goodput, flows=flows)
+        self._wires: dict[tuple[int, int], _Wire] = {}
+        self._by_number: dict[int, _Wire] = {}
         self._soon: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
         self._order = count()
@@ -55,14 +75,14 @@ class Wires:
 
     def delay_s(self, src: int, dst: int) -> float:
         """Return the delay of the links between two nodes."""
-        return self._connection(src, dst)[1]
+        return self._wire(src, dst).delay_s
 
     def send(self, src: int, dst: int, count_bytes: float, left: Call, came: Call) -> None:
         """Send a message after those of the same connection; call ``left`` when it has left, and ``came`` when its
         receiver has it."""
-        number, _ = self._connection(src, dst)
-        self._sent[number].append((left, came))
-        self._network.send(number, count_bytes / self.goodput)
+        wire = self._wire(src, dst)
+        wire.sent.append((left, came))
+        self._network.send(wire.number, count_bytes / self.goodput)
 
     def watch(self, monitor: Callable[[Mapping[int, float]], None], is_awaited: Callable[[], bool]) -> None:
         """Call ``monitor`` with the new rates (bit/s) of directed links whenever some change; also when nothing moves,
@@ -90,35 +110,51 @@ class Wires:
             if network.is_idle and not self._later and (math.isinf(changes_s) or not self._is_awaited()):
                 return
             if changes_s <= network.now_s:
-                changed = {change.link: change.rate_bps for change in self._timeline.take()}
-                for link, rate_bps in changed.items():
-                    network.set_rate(link, rate_bps)
-                self._monitor(changed)
+                self._change(self._timeline.take())
                 continue
             ended = network.advance(min(later_s, changes_s))
             for number in ended:
-                left, came = self._sent[number].popleft()
+                wire = self._by_number[number]
+                left, came = wire.sent.popleft()
                 self._soon.append(left)
-                if self._delay_s[number] > 0:
-                    self.at(network.now_s + self._delay_s[number], came)
+                wire.came_s = max(network.now_s + wire.delay_s, wire.came_s)  # none overtakes another
+                if wire.came_s > network.now_s:
+                    self.at(wire.came_s, came)
                 else:
                     self._soon.append(came)
             if not ended and math.isinf(later_s) and changes_s > network.now_s:
                 return
 
-    def _connection(self, src: int, dst: int) -> tuple[int, float]:
-        """Return the number of the connection between two nodes, and its delay."""
-        known = self._connections.get((src, dst))
+    def _change(self, changes: Iterable[Change]) -> None:
+        rates_bps = {}
+        for change in changes:
+            self.links.change(change)
+            if isinstance(change, RateChange):
+                rates_bps[change.link] = change.rate_bps
+            if isinstance(change, PathChange):
+                for (src, dst), wire in self._wires.items():
+                    (path,) = ways_of(self.links.topology, self._seed, src, dst)
+                    wire.path = self.links.moved(wire.number, wire.path, path, change)
+            if isinstance(change, DelayChange | PathChange):
+                for wire in self._wires.values():
+                    wire.delay_s = self._delay_of(wire.path)
+        if rates_bps:
+            self._monitor(rates_bps)
+
+    def _delay_of(self, path: tuple[int, ...]) -> float:
+        return float(self.links.delay_s[list(path)].sum())
+
+    def _wire(self, src: int, dst: int) -> _Wire:
+        """Return the connection between two nodes."""
+        known = self._wires.get((src, dst))
         if known is None:
-            path, *others = ways_of(self._topology, self._seed, src, dst)
+            path, *others = ways_of(self.links.topology, self._seed, src, dst)
             if others:
-                names = " and ".join(self._topology.nodes[node].name for node in (src, dst))
+                names = " and ".join(self.links.topology.nodes[node].name for node in (src, dst))
                 raise TopologyError(
                     f"{names} have {1 + len(others)} connections; traces are simulated over one",
                     fix="take a topology without parallel circuits and without every_nic",
                 )
-            delay_s = float(np.sum([self._topology.links[link // 2].delay_s for link in path]))
-            known = self._connections[src, dst] = self._network.connect(path), delay_s
-            self._sent.append(deque())
-            self._delay_s.append(delay_s)
+            known = self._wires[src, dst] = _Wire(self._network.connect(path), path, self._delay_of(path))
+            self._by_number[known.number] = known
         return known

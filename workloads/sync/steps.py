@@ -23,7 +23,7 @@ Steps = NDArray[np.int64]
 
 def steps(forest: Forest, node: int) -> tuple[Steps, Steps]:
     """Return int64[C] each: the step in which ``node`` passes a class's partial sum up, and its sum down."""
-    up, down = _all_steps(forest)
+    up, down = all_steps(forest)
     return up[:, node], down[:, node]
 
 
@@ -34,7 +34,7 @@ def idle_steps(forest: Forest) -> int:
     A chunk at a time, such a synchronisation takes so many chunks' time longer than the bytes on its links. Where each
     node is a leaf of some class and the root of another, as in a ring, no link ever waits.
     """
-    up, down = _all_steps(forest)
+    up, down = all_steps(forest)
     sends_up = forest.reduce >= 0
     classes, _ = np.nonzero(forest.broadcast >= 0)
     sends_down = np.zeros_like(sends_up)
@@ -50,7 +50,7 @@ def idle_steps(forest: Forest) -> int:
 
 def are_even(forest: Forest) -> bool:
     """Whether all nodes that send anything send the same amount in every step, as in a ring."""
-    up, down = _all_steps(forest)
+    up, down = all_steps(forest)
     sent = np.zeros((len(forest.nodes), 1 + max(up.max(), down.max())), np.int64)
     for trees, step in ((forest.reduce, up), (forest.broadcast, down)):
         classes, inner = np.nonzero(trees >= 0)
@@ -60,8 +60,8 @@ def are_even(forest: Forest) -> bool:
     return bool((some == some.flat[0]).all()) if some.size else True
 
 
-def _all_steps(forest: Forest) -> tuple[Steps, Steps]:
-    """Return int64[C, V] each, as :func:`steps`."""
+def all_steps(forest: Forest) -> tuple[Steps, Steps]:
+    """Return int64[C, V] each: what :func:`steps` returns, of all nodes."""
     height = _height(forest.reduce)
     return height, height.max(axis=1, keepdims=True) + _depth(forest.broadcast)
 

@@ -29,6 +29,7 @@ from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.play.player import Player
+from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.trace import chakra
 from testbed.workloads.trace.graph import Collective, Kind, Node
 
@@ -458,10 +459,21 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
         (["workload.overlap=layer", "workload.priority=layer"], "priority: layer is not simulated"),
         (["links={rate: 1 Gbit/s, loss: 1 %}"], "links.loss: the lab simulator has no packets"),
         (["links={rate: 1 Gbit/s, queue: 64 KiB}"], "links.queue: the lab simulator has no packets"),
-        (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "changes only rates of links"),
-        (["perturb=[{kind: freeze, hosts: [h1], at: 1 s, until: 2 s}]"], "changes only rates of links"),
-        (["perturb=[{kind: background, from: h0, to: h1}]"], "changes only rates of links"),
-        (["perturb=[{kind: jitter, sigma: 1 ms, of: step}]"], "changes only rates of links"),
+        (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "nothing is killed in the lab simulator"),
+        (["perturb=[{kind: freeze, hosts: [h1], at: 1 s, until: 2 s}]"], "nothing stands still in the lab simulator"),
+        (["perturb=[{kind: hog, hosts: [h1]}]"], "hog: the lab simulator changes rates and delays of links"),
+        (["perturb=[{kind: queue, size: 64 KiB}]"], "queue: the lab simulator changes rates and delays of links"),
+        (
+            ["perturb=[{kind: impair, delay: 1 ms, loss: 1 %}]"],
+            "has no packets that are lost, overtake others or jitter",
+        ),
+        (
+            [
+                "perturb=[{kind: background, from: h0, to: h1}]",
+                "arms=[{topology: star(hosts=5), scheme: mlfabric_a}]",
+            ],
+            "flows of others beside mlfabric_a: how its scheduler measures",
+        ),
     ],
 )
 def test_what_is_not_simulated_is_refused(changes: list[str], problem: str) -> None:
@@ -576,3 +588,179 @@ def test_a_trial_of_one_class_has_the_times_and_bytes_of_all_classes(
     for mine, other in zip((up, down), every.record["links"], strict=False):
         assert mine["bytes"] == pytest.approx(other["bytes"], rel=1e-5)
     assert one.record["fidelity"]["verdict"] == "SIMULATED"
+
+
+def test_a_delay_that_grows_adds_to_each_round_of_a_ring_until_it_ends(tmp_path: Path) -> None:
+    grown = "{kind: impair, delay: 1 ms, at: iteration 2, until: iteration 5}"
+    trial, outcome = perturbed(tmp_path, grown, workload__chunk="1 GB")
+    longer_s = [took_s - whole_s(trial) for took_s in gst_s(outcome)]
+    assert longer_s[:2] + longer_s[5:] == pytest.approx([0] * 7, abs=1e-6)
+    assert longer_s[3:5] == pytest.approx([6 * 2 * 0.001] * 2, abs=1e-6)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+
+
+FLOW = "{kind: background, from: h0, to: h1, at: iteration 3, until: iteration 7}"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "keys", "least", "most"),
+    [
+        ("ring", "", 1.6, 2.05),  # half of each link that they share
+        ("ring", ", flows: 3", 3.0, 4.1),
+        ("ring", ", rate: 25 Mbit/s", 1.1, 1.3),
+        ("ps", "", 1.1, 1.5),  # three connections of four leave h0
+    ],
+)
+def test_a_flow_of_others_takes_its_share_of_links(
+    scheme: str, keys: str, least: float, most: float, tmp_path: Path
+) -> None:
+    arms = f"[{{topology: star(hosts=4), scheme: {scheme}}}]"
+    trial, outcome = perturbed(tmp_path, FLOW.replace("}", keys + "}"), arms=arms, links__rate="100 Mbit/s")
+    longer = np.array(gst_s(outcome)) / whole_s(trial)
+    assert longer[[0, 1, 2, 8, 9]] == pytest.approx([1] * 5, abs=0.02)
+    assert least < longer[4] < most
+    others = {(link["from"], link["to"]): link["other_bytes"] for link in outcome.record["links"]}
+    assert others["h0", "s0"] == others["s0", "h1"] > 10**7
+    assert sum(others.values()) == 2 * others["h0", "s0"]
+    for link in outcome.record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=1e-6)
+    judged = outcome.record["fidelity"]
+    assert (judged["verdict"], judged["numbers"]["gst"]["error"]) == ("SIMULATED", None), "shares of TCP are not known"
+
+
+def test_a_flow_that_goes_on_to_the_end_is_no_message_to_wait_for(tmp_path: Path) -> None:
+    """A link with a rate of 1 % holds megabytes of it then; all that it has sent comes and is counted."""
+    slow = "{kind: rate, links: [h1], direction: in, share: 1 %, at: iteration 9}"
+    _, outcome = perturbed(tmp_path, "{kind: background, from: h0, to: h1}", slow)
+    for link in outcome.record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], abs=3)
+
+
+def test_a_link_that_stays_blocked_beside_a_flow_fails_the_trial(tmp_path: Path) -> None:
+    perturb = "perturb=[{kind: down, links: [h0], at: 300 ms}, {kind: background, from: h1, to: h2}]"
+    with pytest.raises(TrialError, match=r"nothing moves after .* wait for the links h0-s0"):
+        Simulator(LIMITS).run(trial_of(perturb), Files(tmp_path, tmp_path), "reno", lambda *_: None)
+
+
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1,servers=2)"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "{kind: background, from: h0, to: h4, flows: 4, at: iteration 2}",
+        "{kind: impair, delay: 100 ms, at: iteration 2}",
+    ],
+)
+def test_updates_meet_flows_and_delays(change: str, scheme: str, tmp_path: Path) -> None:
+    jct_s = []
+    for name, some in (("calm", ()), ("changed", (change,))):
+        (tmp_path / name).mkdir()
+        arms = f"[{{topology: star(hosts=5), scheme: '{scheme}'}}]"
+        _, outcome = perturbed(tmp_path / name, *some, arms=arms)
+        assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+        jct_s.append(outcome.record["metrics"]["jct_s"])
+    assert jct_s[1] > jct_s[0] + 0.3
+
+
+MOVED = (
+    "topology: 'patch_panel(servers=6,degree=2,rings=[[0,2,4,1,3,5]],technology=mems_3d)', "
+    "scheme: 'multi_ring(strides=[1,5])'"
+)
+
+
+@pytest.mark.parametrize(
+    ("moves", "dark_s"),
+    [
+        ("{kind: circuits, at: iteration 3, rings: [1]}", 0.01),
+        ("{kind: circuits, at: iteration 3, rings: [1], reconfiguration: 1 s}", 1.0),
+        ("{kind: circuits, at: 1600 ms, rings: [1], reconfiguration: 1 s}", 1.0),  # in mid-synchronisation
+    ],
+)
+def test_circuits_that_move_are_dark_and_then_shorter(moves: str, dark_s: float, tmp_path: Path) -> None:
+    _, outcome = played(tmp_path, f"arms=[{{{MOVED}, perturb: [{moves}]}}]")
+    (event,) = outcome.record["events"]
+    assert event["done_s"] - event["begun_s"] == pytest.approx(event["takes_s"]) == pytest.approx(dark_s)
+    took_s = gst_s(outcome)
+    whole = took_s[-1]
+    assert took_s[0] == pytest.approx(4 * whole, rel=0.03), "rings over twice as many circuits, each way"
+    samples = samples_of(outcome)
+    ends_s = samples.groupby("iteration")["sum_s"].max()
+    met = int((ends_s > event["begun_s"]).idxmax())
+    assert took_s[met + 2 :] == pytest.approx([whole] * len(took_s[met + 2 :]), rel=0.01)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED", "each link carried what it should have"
+    assert outcome.record["fidelity"]["numbers"]["gst"]["error"] is None
+
+
+def test_moves_wait_for_each_other_and_what_looks_ahead_costs_nothing(tmp_path: Path) -> None:
+    ahead = "{kind: circuits, at: 1 s, rings: [1], look_ahead: true, reconfiguration: 1 s}"
+    flip = "{kind: circuits, at: 1500 ms, flip: all}"
+    arm = MOVED.replace("technology=mems_3d", "look_ahead=true")
+    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{ahead}, {flip}]}}]")
+    first, second = outcome.record["events"]
+    assert (first["begun_s"], first["done_s"]) == (1.0, 2.0)
+    assert (second["planned_s"], second["begun_s"], second["done_s"]) == (1.5, 2.0, 2.0)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+
+
+def test_a_move_that_has_not_ended_with_the_trial_was_not_carried_out(tmp_path: Path) -> None:
+    move = "{kind: circuits, at: 1 s, rings: [1], look_ahead: true, reconfiguration: 100 s}"
+    arm = MOVED.replace("technology=mems_3d", "look_ahead=true")
+    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{move}]}}]")
+    assert outcome.record["fidelity"]["verdict"] == "INVALID"
+    (check,) = (one for one in outcome.record["fidelity"]["checks"] if one["name"] == "events")
+    assert "1 of 1 failed" in check["detail"]
+
+
+def test_steps_that_jitter_are_drawn_as_workers_draw_them_and_hold_up_a_ring(tmp_path: Path) -> None:
+    """Each of six steps of each worker is late; the chain takes what the latest of them add up to, step by step."""
+    jitter = "{kind: jitter, sigma: 50 ms, of: step}"
+    trial, outcome = perturbed(tmp_path, jitter, workload__chunk="1 GB", workload__iterations="3")
+    engines = [Jitter(trial.job.plan, node, 0.05, (trial.spec.seed, node)) for node in range(4)]
+    samples, each_s, took_s = samples_of(outcome), whole_s(trial) / 6, []
+    for _, own in samples.groupby("iteration"):
+        came_s = ready_s = own.sort_values("rank")["ready_s"].to_numpy()
+        due_s = left_s = np.zeros(4)
+        for _step in range(6):
+            late_s = [max(0.0, engine._random.normal(0.0, 0.05)) for engine in engines]
+            due_s = np.maximum(came_s, due_s) + late_s
+            left_s = np.maximum(due_s, left_s) + each_s
+            came_s = np.roll(left_s, 1)
+        took_s.append(came_s.max() - ready_s.max())
+    assert gst_s(outcome) == pytest.approx(took_s, rel=0.05)
+    assert (samples["end_s"] >= samples["sum_s"]).all()
+    assert (samples["end_s"] > samples["sum_s"]).any(), "what jitter holds back leaves before the next iteration"
+    judged = outcome.record["fidelity"]
+    assert (judged["verdict"], judged["numbers"]["gst"]["error"]) == ("SIMULATED", None)
+
+
+def test_only_some_workers_steps_jitter(tmp_path: Path) -> None:
+    jitter = "{kind: jitter, sigma: 20 ms, of: step, workers: [h2]}"
+    trial, outcome = perturbed(tmp_path, jitter, arms="[{topology: star(hosts=4), scheme: tree}]")
+    _, calm = played(tmp_path, "arms=[{topology: star(hosts=4), scheme: tree}]")
+    longer_s = np.array(gst_s(outcome)) - gst_s(calm)
+    assert longer_s.min() > -0.01
+    assert longer_s.max() > 0.005
+    assert len({round(each_s, 6) for each_s in gst_s(outcome)}) > trial.job.iterations / 2, "each iteration is played"
+
+
+def test_a_perturbed_trial_has_the_same_samples_to_the_last_bit(tmp_path: Path) -> None:
+    changes = "{kind: jitter, sigma: 5 ms, of: step}", FLOW, "{kind: impair, delay: 1 ms, at: 1 s, until: 2 s}"
+    tables = []
+    for _ in range(2):
+        table = io.BytesIO()
+        samples_of(perturbed(tmp_path, *changes)[1]).to_parquet(table)
+        tables.append(table.getvalue())
+    assert tables[0] == tables[1]
+
+
+def test_a_trace_meets_flows_and_delays(tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    nodes = [Node(1, "", Kind.COMP, duration_us=1000), summed(12_500_000)]
+    flow = "{kind: background, from: h0, to: h1, at: 500 ms, until: 1500 ms}"
+    delay = "{kind: impair, delay: 100 ms, at: 500 ms}"
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}]"
+    jct_s = [
+        traced(tmp_path, [nodes] * 2, arms, f"perturb=[{change}]").record["metrics"]["jct_s"]
+        for change in ("", flow, delay)
+    ]
+    assert 0.4 < jct_s[1] - jct_s[0] < 0.7, "half of a second's bytes"
+    assert jct_s[2] - jct_s[0] > 0.4

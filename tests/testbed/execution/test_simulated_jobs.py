@@ -36,6 +36,7 @@ HYBRID = (
 )
 TABLES = "scheme: ring, strategy: {e0: [0], e1: [1, 3], e2: [0, 2], rest: all}"
 
+HALVES = [("a", "h0, h1, h2, h3"), ("b", "h4, h5, h6, h7")]
 LATE = [("a", "[h0, h1]", 500), ("b", "[h2, h3]", 900)]
 
 
@@ -190,3 +191,29 @@ def test_the_error_of_a_job_is_that_of_its_scheme_beside_those_of_the_others(
         _, outcome = played(tmp_path, f"{STAR}, jobs: [{jobs}]")
         numbers = [job["fidelity"]["numbers"]["gst"] for job in outcome.record["jobs"]]
         assert [number["error"] for number in numbers] == errors
+
+
+def test_other_tenants_flows_come_and_go_by_chance_beside_jobs(tmp_path: Path) -> None:
+    arm = "topology: 'cloud(rows=1,racks=2,hosts_per_rack=4)', jobs: [{name: a, scheme: ring, hosts: [h0, h1, h4, h5]}]"
+    more = "workload.iterations=12", "links.rate=200 Mbit/s"
+    (tmp_path / "calm").mkdir()
+    _, calm = played(tmp_path / "calm", arm, *more)
+    assert calm.jobs is not None
+    perturb = "perturb=[{kind: interference, flows: 6, mean_on: 500 ms, mean_off: 500 ms}]"
+    _, outcome = played(tmp_path, arm, *more, perturb)
+    assert sum("no longer" in event["what"] for event in outcome.record["events"]) > 5
+    assert max(gst_s(of(outcome, "a"))) > 1.3 * max(gst_s(of(calm, "a")))
+    links = outcome.record["links"]
+    assert sum(link["other_bytes"] for link in links) > 10**7
+    for link in links:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=1e-6, abs=3)
+
+
+def test_steps_of_jobs_jitter_each_by_its_own_draws(tmp_path: Path) -> None:
+    both = ", ".join(f"{{name: {name}, scheme: tree, hosts: [{hosts}]}}" for name, hosts in HALVES)
+    _, outcome = played(tmp_path, f"{STAR}, jobs: [{both}]", "perturb=[{kind: jitter, sigma: 20 ms, of: step}]")
+    first, second = gst_s(of(outcome, "a")), gst_s(of(outcome, "b"))
+    assert np.abs(np.subtract(first, second)).min() > 1e-6
+    samples = of(outcome, "a")
+    assert (samples["end_s"] >= samples["sum_s"]).all()
+    assert (samples["sum_s"] > samples["ready_s"]).all()

@@ -671,6 +671,10 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             f"{ARMS}",
             "loss": f"links: {{rate: 40 Gbit/s, loss: 1 %}}\n{PLAYED}\n{ARMS}",
             "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
+            "hog": f"{FAST}\n{PLAYED}\nperturb: [{{kind: hog, hosts: [h1]}}]\n{ARMS}",
+            "impair_loss": f"{FAST}\n{PLAYED}\nperturb: [{{kind: impair, delay: 1 ms, loss: 1 %}}]\n{ARMS}",
+            "flow_beside_a_scheduler": f"{FAST}\n{PLAYED}\nperturb: [{{kind: background, from: h0, to: h1}}]\n"
+            "arms: [{topology: star(hosts=5), scheme: mlfabric_a}]",
             "fabric": f"{FAST}\n{PLAYED}\n"
             "arms: [{topology: star(hosts=5), scheme: mlfabric_a(divergence_updates=3)}]",
             "too_many_hosts": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=70000), scheme: ring}}]",

@@ -13,7 +13,8 @@ from testbed.base.errors import TrialError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.play import arena
-from testbed.workloads.play.arena import Arena, Planned, RateChange
+from testbed.workloads.play.arena import Arena
+from testbed.workloads.play.changes import Change, DelayChange, Planned, RateChange
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
@@ -33,7 +34,7 @@ def sent(topology: Topology, *messages: tuple[int, int], chunk_bytes: int = 10**
     return synchronisation(forest, cut(forest, int(floats.sum()), [(0, int(floats.sum()))], chunk_bytes))
 
 
-def ends(topology: Topology, work: Synchronisation, changes: Iterable[RateChange] = ()) -> list[tuple[float, int]]:
+def ends(topology: Topology, work: Synchronisation, changes: Iterable[Change] = ()) -> list[tuple[float, int]]:
     """When nodes have what was sent to them (s)."""
     told = list(Player(Arena(topology, timeline=Planned(changes)), work).told())
     assert told[0] == (0, 0), "nothing is sent to node 0"
@@ -49,6 +50,20 @@ def test_each_link_delays_a_message_and_not_the_next_one_behind_it() -> None:
     star = build_topology("star(hosts=2)", rate_bps=8_000, delay_s=0.1)
     assert ends(star, sent(star, (1, 1000))) == [(1.2, 1)]
     assert ends(star, sent(star, (1, 2000), chunk_bytes=1000)) == [(2.2, 1)]
+
+
+def test_messages_on_their_way_keep_the_delay_that_they_left_with() -> None:
+    star = build_topology("star(hosts=2)", rate_bps=8_000, delay_s=0.1)
+    uplink = star.paths(0, 1)[0].links[0]
+    longer = ends(star, sent(star, (1, 3000), chunk_bytes=1000), [DelayChange(2.1, uplink, 0.5)])
+    assert longer == [(3.6, 1)]
+    assert ends(star, sent(star, (1, 1000)), [DelayChange(1.05, uplink, 0.5)]) == [(1.2, 1)]
+
+
+def test_no_message_overtakes_one_that_left_with_a_longer_delay() -> None:
+    star = build_topology("star(hosts=2)", rate_bps=8_000, delay_s=1.5)
+    changes = [DelayChange(1.5, link, 0.0) for link in star.paths(0, 1)[0].links]
+    assert ends(star, sent(star, (1, 2000), chunk_bytes=1000), changes) == [(4.0, 1)]
 
 
 def test_bytes_before_and_after_a_link_halves_add_up(topology: Callable[..., Topology]) -> None:

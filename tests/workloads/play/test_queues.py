@@ -121,3 +121,100 @@ def test_what_a_bridge_hands_on_still_counts_for_its_sender() -> None:
 def test_only_switches_whose_ports_all_lead_to_hosts_bridge(topology: Callable[..., Topology]) -> None:
     star, racks = topology("star(hosts=2)", 8 * 10**6), topology("spine_leaf(racks=2,hosts_per_rack=2,spines=1)")
     assert [Queues.bridged(each).sum() for each in (star, racks)] == [2, 0]
+
+
+def test_a_flow_and_a_message_share_a_link_evenly_and_the_flow_goes_on() -> None:
+    made = Queues(np.array([8e6]))
+    flow, connection = made.connect([0]), made.connect([0])
+    made.let_flow(flow, is_on=True)
+    made.send(connection, 1_000_000)
+    assert made.advance() == [connection]
+    assert made.now_s == pytest.approx(2.0, abs=0.15)
+    assert made.is_idle, "a flow is no message"
+    assert made.advance(5.0) == []
+    assert made.came_bytes(flow) == pytest.approx(4e6, abs=2 * SEGMENT_BYTES)
+
+
+def test_a_flow_takes_its_rate_and_no_more() -> None:
+    made = Queues(np.array([8e6]))
+    flow, connection = made.connect([0]), made.connect([0])
+    made.let_flow(flow, is_on=True, rate_bps=2e6)
+    made.send(connection, 7_500_000)
+    assert made.advance() == [connection]
+    assert made.now_s == pytest.approx(10.0, abs=0.3)
+    made.advance(16.0)
+    assert made.came_bytes(flow) == pytest.approx(4e6, rel=0.02)
+
+
+def test_a_link_that_is_too_slow_for_a_flow_drops_what_is_due() -> None:
+    made = Queues(np.array([1e6, 8e6]))
+    flow = made.connect([0, 1])
+    made.let_flow(flow, is_on=True, rate_bps=8e6)
+    made.advance(10.0)
+    made.let_flow(flow, is_on=False)
+    made.advance()
+    assert made.now_s < 12, "little waits at the sender"
+    assert made.carried_bytes().tolist() == pytest.approx([1.25e6, 1.25e6], rel=0.2)
+
+
+def test_what_a_flow_has_sent_comes_after_its_end() -> None:
+    made = Queues(np.array([8e6, 1e6]))
+    flow = made.connect([0, 1])
+    made.let_flow(flow, is_on=True)
+    made.advance(3.0)
+    made.let_flow(flow, is_on=False)
+    assert made.has_flows
+    assert made.advance() == []
+    assert not made.has_flows
+    assert made.carried_bytes() == pytest.approx(made.came_bytes(flow))
+    made.let_flow(flow, is_on=True)
+    made.advance(made.now_s + 1)
+    assert made.has_flows
+
+
+def test_a_message_that_cannot_move_beside_a_flow_ends_no_play() -> None:
+    made = Queues(np.array([8e6, 0.0]))
+    made.let_flow(made.connect([0]), is_on=True)
+    made.send(made.connect([0, 1]), 1_000_000)
+    assert made.advance() == []
+    assert not made.is_idle
+
+
+def test_a_message_goes_on_over_another_path_without_a_byte_lost() -> None:
+    made = Queues(np.array([8e6, 0.0, 8e6]))
+    first, second = made.connect([0, 1]), made.connect([2])
+    made.send(first, 400_000)
+    made.send(first, 600_000)
+    made.send(second, 1_000_000)
+    assert made.advance(0.5) == []
+    waited = made.waiting_bytes()[1]
+    made.move(first, [2])
+    assert made.waiting_bytes()[1] == 0
+    ended = [(number, round(made.now_s, 1)) for _ in range(3) for number in made.advance()]
+    assert [number for number, _ in ended].count(first) == 2
+    assert made.is_idle
+    assert waited == pytest.approx(500_000, abs=SEGMENT_BYTES)
+    assert made.carried_bytes()[2] == pytest.approx(2_000_000 - SEGMENT_BYTES, abs=SEGMENT_BYTES)
+
+
+@settings(max_examples=100, deadline=None)
+@given(RATES, SENT, st.lists(st.tuples(st.integers(0, 5), PATHS, st.floats(0, 20)), min_size=1, max_size=5))
+def test_every_message_ends_once_however_paths_change(
+    rates: list[int], sent: list[tuple[list[int], list[int]]], moves: list[tuple[int, list[int], float]]
+) -> None:
+    made = Queues(np.array(rates, np.float64))
+    for path, sizes in sent:
+        connection = made.connect(path)
+        for size in sizes:
+            made.send(connection, size)
+    ended = [0] * len(sent)
+    for connection, path, after_s in moves:
+        for number in made.advance(made.now_s + after_s):
+            ended[number] += 1
+        made.move(connection % len(sent), path)
+    while not made.is_idle:
+        for number in made.advance():
+            ended[number] += 1
+    assert ended == [len(sizes) for _, sizes in sent]
+    for number, (_, sizes) in enumerate(sent):
+        assert made.came_bytes(number) == pytest.approx(sum(sizes))

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from testbed.base.errors import MissingToolError, TrialError
 from testbed.topologies.model import Topology
 from testbed.workloads.play import simgrid
-from testbed.workloads.play.arena import Arena, Network, Planned, RateChange
+from testbed.workloads.play.arena import Arena
+from testbed.workloads.play.changes import Planned, RateChange
 from testbed.workloads.play.fluid import Fluid
+from testbed.workloads.play.links import Network
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.simgrid import SimGrid
 from testbed.workloads.play.synchronisation import synchronisation

@@ -13,7 +13,8 @@ import testbed
 from testbed.topologies.build import build
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.shapes import direct_pieces
-from testbed.workloads.play.arena import Arena, Planned
+from testbed.workloads.play.arena import Arena
+from testbed.workloads.play.changes import Planned
 from testbed.workloads.play.exchange import Moved
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player

@@ -17,7 +17,7 @@ from testbed.workloads.kinds.asynchronous.kind import KIND
 from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.asynchronous.plan import replicas, staleness
 from testbed.workloads.kinds.parts import Iterations
-from testbed.workloads.play.arena import Planned
+from testbed.workloads.play.changes import Planned
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.forest import Forest

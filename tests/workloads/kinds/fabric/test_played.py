@@ -24,7 +24,7 @@ from testbed.workloads.kinds.fabric.played_transfers import Transfers
 from testbed.workloads.kinds.fabric.processes.messages import Commit
 from testbed.workloads.kinds.parts import Iterations
 from testbed.workloads.kinds.transfers import Carried, Purpose
-from testbed.workloads.play.arena import Planned, RateChange
+from testbed.workloads.play.changes import Planned, RateChange
 from testbed.workloads.play.queues import Queues
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.schemes import build_plan
