@@ -19,7 +19,7 @@ from testbed.perturb.circuits import State
 from testbed.perturb.events import START_SIGNAL, Event, Helper, Move
 from testbed.perturb.schedule import Schedule
 from testbed.topologies.model import Topology
-from testbed.workloads.play.changes import Change, DelayChange, FlowChange, PathChange, RateChange
+from testbed.workloads.play.changes import Change, DarkChange, DelayChange, FlowChange, PathChange, RateChange
 from testbed.workloads.play.links import Flow
 
 LABS = "take a lab with processes"
@@ -68,7 +68,6 @@ class ScheduleTimeline:
         self._records: list[Record] = []
         self._rate_bps = np.array(topology.rates_bps)
         self._blocked = np.zeros(len(self._rate_bps), bool)
-        self._dark = np.zeros(len(self._rate_bps), bool)
         self._delay_s = np.repeat([link.delay_s for link in topology.links], 2)
         self._history = [State(topology)]
         self._topology, self._free_s = topology, 0.0
@@ -153,7 +152,7 @@ class ScheduleTimeline:
         return self._rate_now(link, at_s)
 
     def _rates_now(self) -> NDArray[np.float64]:
-        return np.where(self._blocked | self._dark, 0.0, self._rate_bps)
+        return np.where(self._blocked, 0.0, self._rate_bps)
 
     def _rate_now(self, link: int, at_s: float) -> RateChange:
         return RateChange(at_s, link, float(self._rates_now()[link]))
@@ -183,11 +182,9 @@ class ScheduleTimeline:
 
     def _part(self, state: State, gone: frozenset[int], moving: frozenset[int]) -> Iterable[Change]:
         self._history.append(state._replace(sent=self.sent_bytes()))
-        self._dark[list(moving)] = True
-        rates = [self._rate_now(link, state.dark_s) for link in sorted(moving)]
-        return [*rates, PathChange(state.dark_s, state.topology, gone)]
+        dark = [DarkChange(state.dark_s, link, is_dark=True) for link in sorted(moving)]
+        return [*dark, PathChange(state.dark_s, state.topology, gone)]
 
     def _join(self, state: State, moving: frozenset[int]) -> Iterable[Change]:
-        self._dark[list(moving)] = False
-        rates = [self._rate_now(link, state.lit_s) for link in sorted(moving)]
-        return [PathChange(state.lit_s, state.topology), *rates]
+        lit = [DarkChange(state.lit_s, link, is_dark=False) for link in sorted(moving)]
+        return [*lit, PathChange(state.lit_s, state.topology)]

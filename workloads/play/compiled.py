@@ -42,6 +42,7 @@ FUNCTIONS = (
     ("queues_waiting", None, [POINTER, POINTER]),
     ("queues_bridge", None, [POINTER, POINTER]),
     ("queues_move", ctypes.c_int, [POINTER, WHOLE, INTEGERS, WHOLE]),
+    ("queues_darken", ctypes.c_int, [POINTER, WHOLE, ctypes.c_int]),
     ("queues_flow", None, [POINTER, WHOLE, ctypes.c_int, REAL]),
     ("queues_foreign", WHOLE, [POINTER]),
     ("queues_came", REAL, [POINTER, WHOLE]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Path, Topology
-from testbed.workloads.play.changes import Change, DelayChange, FlowChange, PathChange, RateChange
+from testbed.workloads.play.changes import Change, DarkChange, DelayChange, FlowChange, PathChange, RateChange
 from testbed.workloads.play.queues import Queues
 
 
@@ -85,6 +85,8 @@ class Links:
                 self.network.set_rate(change.link, change.rate_bps)
             case DelayChange():
                 self.delay_s[change.link] = change.delay_s
+            case DarkChange():
+                self._queues.darken(change.link, is_dark=change.is_dark)
             case FlowChange():
                 self._let_flow(change.flow, is_on=change.is_on)
             case PathChange():
