@@ -10,7 +10,6 @@ from functools import partial
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Record
@@ -111,16 +110,15 @@ class ScheduleTimeline:
 
     def links(self) -> tuple[bytes, ...]:
         """Return rates, delays and circuits of all links now, to compare."""
-        return self._rates_now().tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
+        rates_bps = np.where(self._blocked, 0.0, self._rate_bps)
+        return rates_bps.tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
 
     def records(self, end_s: float) -> list[Record]:
-        """Return what happened until the end, and what should have happened; a move that had not ended then was not
+        """Return what happened until the end, and what should have happened. A move that had not ended then was not
         carried out."""
         missed = [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
-        begun = [record for record in self._records if (record.begun_s or 0.0) <= end_s]
-        is_done = [record.done_s is not None and record.done_s <= end_s for record in begun]
-        each = zip(begun, is_done, strict=True)
-        return [*(record if done else replace(record, done_s=None) for record, done in each), *missed]
+        due = [record for record in self._records if (record.planned_s or 0.0) <= end_s]
+        return [*(_until(record, end_s) for record in due), *missed]
 
     def history(self, end_s: float, synchronised_bytes: float) -> list[State]:
         """Return which circuits carried light until the end, and when; a synchronisation has so many bytes."""
@@ -149,13 +147,7 @@ class ScheduleTimeline:
             self._rate_bps[link] = change.rate_bps
         if change.blocked is not None:
             self._blocked[link] = change.blocked
-        return self._rate_now(link, at_s)
-
-    def _rates_now(self) -> NDArray[np.float64]:
-        return np.where(self._blocked, 0.0, self._rate_bps)
-
-    def _rate_now(self, link: int, at_s: float) -> RateChange:
-        return RateChange(at_s, link, float(self._rates_now()[link]))
+        return RateChange(at_s, link, 0.0 if self._blocked[link] else float(self._rate_bps[link]))
 
     # Circuits
 
@@ -188,3 +180,11 @@ class ScheduleTimeline:
     def _join(self, state: State, moving: frozenset[int]) -> Iterable[Change]:
         lit = [DarkChange(state.lit_s, link, is_dark=False) for link in sorted(moving)]
         return [*lit, PathChange(state.lit_s, state.topology)]
+
+
+def _until(record: Record, end_s: float) -> Record:
+    """Copy a record without what comes after the end."""
+    begun_s, done_s = (
+        moment if moment is not None and moment <= end_s else None for moment in (record.begun_s, record.done_s)
+    )
+    return replace(record, begun_s=begun_s, done_s=done_s)

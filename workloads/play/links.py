@@ -79,7 +79,7 @@ class Links:
         return not (self._flowing and self._queues.has_flows)
 
     def change(self, change: Change) -> None:
-        """Change something now. Who has connections asks :meth:`path_of` and :attr:`delay_s` then."""
+        """Change something now. Owners of connections then take over delays, and paths (:meth:`moved`)."""
         match change:
             case RateChange():
                 self.network.set_rate(change.link, change.rate_bps)

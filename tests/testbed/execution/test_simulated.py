@@ -703,11 +703,14 @@ def test_moves_wait_for_each_other_and_what_looks_ahead_costs_nothing(tmp_path: 
 
 def test_a_move_that_has_not_ended_with_the_trial_was_not_carried_out(tmp_path: Path) -> None:
     move = "{kind: circuits, at: 1 s, rings: [1], look_ahead: true, reconfiguration: 100 s}"
+    behind = "{kind: circuits, at: 2 s, flip: all}"
     arm = MOVED.replace("technology=mems_3d", "look_ahead=true")
-    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{move}]}}]")
+    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{move}, {behind}]}}]")
     assert outcome.record["fidelity"]["verdict"] == "INVALID"
     (check,) = (one for one in outcome.record["fidelity"]["checks"] if one["name"] == "events")
-    assert "1 of 1 failed" in check["detail"]
+    assert "2 of 2 failed" in check["detail"]
+    moments = [(event["begun_s"], event["done_s"]) for event in outcome.record["events"]]
+    assert sorted(moments, key=str) == [(1.0, None), (None, None)]
 
 
 def test_steps_that_jitter_are_drawn_as_workers_draw_them_and_hold_up_a_ring(tmp_path: Path) -> None:
