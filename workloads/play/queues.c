@@ -578,6 +578,7 @@ int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t ho
     return q->lacks_memory ? NO_MEMORY : 0;
 }
 
+int queues_moves(const struct queues *q) { return messages_move(q); }
 /* Segments of flows that are under way, and flows that send. */
 int64_t queues_foreign(const struct queues *q) { return q->foreign + q->sending; }
 /* Bits of a connection that have come to its end. */

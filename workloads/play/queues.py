@@ -57,6 +57,11 @@ class Queues(Compiled):
         """Whether such a connection sends, or something that it sent is under way."""
         return bool(self._call("foreign"))
 
+    @property
+    def moves(self) -> bool:
+        """Whether anything that belongs to messages will move if nothing changes."""
+        return bool(self._call("moves"))
+
     def came_bytes(self, connection: int) -> float:
         """Return the bytes of a connection that have come to its end."""
         return float(self._call("came", connection)) / 8

@@ -642,6 +642,20 @@ def test_a_link_that_stays_blocked_beside_a_flow_fails_the_trial(tmp_path: Path)
         Simulator(LIMITS).run(trial_of(perturb), Files(tmp_path, tmp_path), "reno", lambda *_: None)
 
 
+@pytest.mark.parametrize("scheme", ["ring", "async_ps"])
+def test_changes_without_end_let_no_trial_wait_for_ever(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.workloads.play.links.MOST_CHANGES", 100)
+    endless = "{kind: rates, every: 100 ms, shares: {20 %: 0.5, 60 %: 0.5}, links: [h3]}"
+    arms = f"arms=[{{topology: star(hosts=4), scheme: {scheme}}}]"
+    perturb = f"perturb=[{endless}, {{kind: down, links: [h0], at: 300 ms}}]"
+    with pytest.raises(TrialError, match=r"nothing moves after [12]\d\.\d+ s"):
+        Simulator(LIMITS).run(trial_of(arms, perturb), Files(tmp_path, tmp_path), "reno", lambda *_: None)
+    down = "{kind: down, links: [h0], at: 300 ms, until: 8 s}"
+    perturbed(tmp_path, endless, down, arms=f"[{{topology: star(hosts=4), scheme: {scheme}}}]")
+
+
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1,servers=2)"])
 @pytest.mark.parametrize(
     "change",
