@@ -10,7 +10,6 @@ from functools import partial
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Record
@@ -19,7 +18,7 @@ from testbed.perturb.circuits import State
 from testbed.perturb.events import START_SIGNAL, Event, Helper, Move
 from testbed.perturb.schedule import Schedule
 from testbed.topologies.model import Topology
-from testbed.workloads.play.changes import Change, DelayChange, FlowChange, PathChange, RateChange
+from testbed.workloads.play.changes import Change, DarkChange, DelayChange, FlowChange, PathChange, RateChange
 from testbed.workloads.play.links import Flow
 
 LABS = "take a lab with processes"
@@ -68,7 +67,6 @@ class ScheduleTimeline:
         self._records: list[Record] = []
         self._rate_bps = np.array(topology.rates_bps)
         self._blocked = np.zeros(len(self._rate_bps), bool)
-        self._dark = np.zeros(len(self._rate_bps), bool)
         self._delay_s = np.repeat([link.delay_s for link in topology.links], 2)
         self._history = [State(topology)]
         self._topology, self._free_s = topology, 0.0
@@ -112,16 +110,15 @@ class ScheduleTimeline:
 
     def links(self) -> tuple[bytes, ...]:
         """Return rates, delays and circuits of all links now, to compare."""
-        return self._rates_now().tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
+        rates_bps = np.where(self._blocked, 0.0, self._rate_bps)
+        return rates_bps.tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
 
     def records(self, end_s: float) -> list[Record]:
-        """Return what happened until the end, and what should have happened; a move that had not ended then was not
+        """Return what happened until the end, and what should have happened. A move that had not ended then was not
         carried out."""
         missed = [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
-        begun = [record for record in self._records if (record.begun_s or 0.0) <= end_s]
-        is_done = [record.done_s is not None and record.done_s <= end_s for record in begun]
-        each = zip(begun, is_done, strict=True)
-        return [*(record if done else replace(record, done_s=None) for record, done in each), *missed]
+        due = [record for record in self._records if (record.planned_s or 0.0) <= end_s]
+        return [*(_until(record, end_s) for record in due), *missed]
 
     def history(self, end_s: float, synchronised_bytes: float) -> list[State]:
         """Return which circuits carried light until the end, and when; a synchronisation has so many bytes."""
@@ -150,13 +147,7 @@ class ScheduleTimeline:
             self._rate_bps[link] = change.rate_bps
         if change.blocked is not None:
             self._blocked[link] = change.blocked
-        return self._rate_now(link, at_s)
-
-    def _rates_now(self) -> NDArray[np.float64]:
-        return np.where(self._blocked | self._dark, 0.0, self._rate_bps)
-
-    def _rate_now(self, link: int, at_s: float) -> RateChange:
-        return RateChange(at_s, link, float(self._rates_now()[link]))
+        return RateChange(at_s, link, 0.0 if self._blocked[link] else float(self._rate_bps[link]))
 
     # Circuits
 
@@ -183,11 +174,17 @@ class ScheduleTimeline:
 
     def _part(self, state: State, gone: frozenset[int], moving: frozenset[int]) -> Iterable[Change]:
         self._history.append(state._replace(sent=self.sent_bytes()))
-        self._dark[list(moving)] = True
-        rates = [self._rate_now(link, state.dark_s) for link in sorted(moving)]
-        return [*rates, PathChange(state.dark_s, state.topology, gone)]
+        dark = [DarkChange(state.dark_s, link, is_dark=True) for link in sorted(moving)]
+        return [*dark, PathChange(state.dark_s, state.topology, gone)]
 
     def _join(self, state: State, moving: frozenset[int]) -> Iterable[Change]:
-        self._dark[list(moving)] = False
-        rates = [self._rate_now(link, state.lit_s) for link in sorted(moving)]
-        return [PathChange(state.lit_s, state.topology), *rates]
+        lit = [DarkChange(state.lit_s, link, is_dark=False) for link in sorted(moving)]
+        return [*lit, PathChange(state.lit_s, state.topology)]
+
+
+def _until(record: Record, end_s: float) -> Record:
+    """Copy a record without what comes after the end."""
+    begun_s, done_s = (
+        moment if moment is not None and moment <= end_s else None for moment in (record.begun_s, record.done_s)
+    )
+    return replace(record, begun_s=begun_s, done_s=done_s)

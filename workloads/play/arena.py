@@ -94,6 +94,8 @@ class Arena:
             if said == CHANGES:
                 for change in self._timeline.take():
                     self._change(change, players)
+                if self.links.is_stuck(self._library.arena_later(self.address)):
+                    break
         if not self._network.is_idle:
             stuck = (player.waiting() for player in players)
             nbytes, names, route = next(each for each in stuck if each is not None)

@@ -30,6 +30,15 @@ class DelayChange:
 
 
 @dataclass(frozen=True)
+class DarkChange:
+    """A directed link that loses all that comes to it from a moment on, or no more."""
+
+    at_s: float
+    link: int
+    is_dark: bool
+
+
+@dataclass(frozen=True)
 class FlowChange:
     """A flow (:class:`.links.Flow`, by its number) that begins to send, or ends."""
 
@@ -48,7 +57,7 @@ class PathChange:
     over: frozenset[int] | None = None
 
 
-Change = RateChange | DelayChange | FlowChange | PathChange
+Change = RateChange | DelayChange | DarkChange | FlowChange | PathChange
 
 
 class Timeline(Protocol):

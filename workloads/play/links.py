@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Path, Topology
-from testbed.workloads.play.changes import Change, DelayChange, FlowChange, PathChange, RateChange
+from testbed.workloads.play.changes import Change, DarkChange, DelayChange, FlowChange, PathChange, RateChange
 from testbed.workloads.play.queues import Queues
 
 
@@ -55,6 +55,10 @@ class Flow:
     rate_bps: float = 0.0
 
 
+MOST_CHANGES = 10**5
+"""Changes, one after the other, after which messages that cannot move are given up: what comes by chance never ends."""
+
+
 class Links:
     """Links with their rates, delays and paths, and flows over them that are no player's. Flows, and paths that change,
     take a network with queues (:class:`.queues.Queues`).
@@ -70,6 +74,7 @@ class Links:
         self.topology, self.network = topology, network
         self.delay_s = np.repeat([link.delay_s for link in topology.links], 2)
         self._seed, self._goodput, self._flows = seed, goodput, flows
+        self._still = 0
         self._flowing: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         """By flow and connection, the number of the connection in the network and its links."""
 
@@ -79,12 +84,14 @@ class Links:
         return not (self._flowing and self._queues.has_flows)
 
     def change(self, change: Change) -> None:
-        """Change something now. Who has connections asks :meth:`path_of` and :attr:`delay_s` then."""
+        """Change something now. Owners of connections then take over delays, and paths (:meth:`moved`)."""
         match change:
             case RateChange():
                 self.network.set_rate(change.link, change.rate_bps)
             case DelayChange():
                 self.delay_s[change.link] = change.delay_s
+            case DarkChange():
+                self._queues.darken(change.link, is_dark=change.is_dark)
             case FlowChange():
                 self._let_flow(change.flow, is_on=change.is_on)
             case PathChange():
@@ -92,6 +99,13 @@ class Links:
                 for (flow, nth), (number, before) in list(self._flowing.items()):
                     path = self._path_of_flow(flow, nth)
                     self._flowing[flow, nth] = number, self.moved(number, before, path, change)
+
+    def is_stuck(self, later_s: float) -> bool:
+        """Whether messages could not move at any of the latest changes, and nobody had anything else to do; to be asked
+        at each change. ``later_s`` is when somebody has."""
+        is_still = math.isinf(later_s) and isinstance(self.network, Queues) and not self.network.is_idle
+        self._still = self._still + 1 if is_still and not self._queues.moves else 0
+        return self._still > MOST_CHANGES
 
     def moved(self, number: int, before: tuple[int, ...], path: tuple[int, ...], change: PathChange) -> tuple[int, ...]:
         """Let a connection take a new path, if the change is one for it; return the path that it has then. A connection

@@ -806,6 +806,9 @@ int arena_step(struct arena *a, double changes_s) {
     return GOES_ON;
 }
 
+/* When a player has something to do next, if no message comes. */
+double arena_later(const struct arena *a) { return next_later(a); }
+
 /* Let no worker begin an iteration from this number on. */
 void player_end_after(struct player *p, int64_t iterations) {
     if (iterations < p->iterations)

@@ -20,11 +20,13 @@
 #define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free (sk_stream_is_writeable) */
 #define SLICE_S 0.01                     /* a flow that has a rate gets what is due so often (perturbing/background.py) */
 #define UNSENT_BITS SEGMENT_BITS         /* as much of that may wait that is in no queue yet; the rest is dropped (TCP_NOTSENT_LOWAT) */
+#define TIMEOUT_S 0.2                    /* Linux sends again after its round trip and as long (TCP_RTO_MIN), then after twice that */
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
     double bits, tail_s; /* tail_s: when its end leaves the link before */
+    double begun_s;      /* when it came into its first queue */
     int32_t connection, hop, next; /* connection -1: another segment has taken its place */
     bool is_last;        /* it ends a message */
 };
@@ -33,6 +35,7 @@ struct port {
     double rate_bps, free_s, event_s, left_bits, carried_bits, waiting_bits;
     int32_t first, last; /* segments that wait */
     int32_t ending;      /* connection whose message ends with the segment that is sent now, or -1 */
+    bool is_dark;        /* what comes here is lost, and its sender is not told */
     bool is_bridged;     /* it leads to a node that hands segments on without taking them from their sender */
 };
 
@@ -47,19 +50,23 @@ struct connection {
     double each_bits, offered_bits;
     double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
+    double round_s, timeout_s; /* mean of its round trips; for how long it waits now until it sends again what is lost */
     double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
     int32_t hops, own_hops, back_room, back_first, back_count;
+    int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
+    bool is_waiting;     /* something is lost, and the time to send it again has not come */
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
 
-enum { AT_PORT, BACK, DUE };
+enum { AT_PORT, BACK, DUE, AGAIN };
 
 struct event {
     double at_s;
     uint64_t order;
     int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
-    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; or what it is to send is DUE */
+    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; what it is to send is DUE; or it sends
+                          * AGAIN what is lost */
 };
 
 struct queues {
@@ -141,7 +148,7 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
         return NO_MEMORY;
-    q->connection[q->connections] = (struct connection){.path = NULL};
+    q->connection[q->connections] = (struct connection){.path = NULL, .lost = -1};
     if (!take_path(q, &q->connection[q->connections], path, hops))
         return NO_MEMORY;
     return q->connections++;
@@ -220,8 +227,12 @@ static void fill(struct queues *q, int32_t number) {
     }
 }
 
-/* A segment leaves the last link. Without anything on the way back, it counts as acknowledged at once. */
-static void acknowledge(struct queues *q, int32_t number, double bits, double left_s) {
+static void note_round(struct connection *c, double round_s) {
+    c->round_s += c->round_s > 0 ? (round_s - c->round_s) / 8 : round_s;
+}
+
+/* A segment, which came into its first queue at `begun_s`, leaves the last link. Without anything on the way back, it counts as acknowledged at once. */
+static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s, double left_s) {
     struct connection *c = &q->connection[number];
     double wait_s = 0;
     for (int32_t hop = c->hops; hop--;) {
@@ -229,6 +240,7 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double le
         if (p->waiting_bits > 0 && p->rate_bps > 0)
             wait_s += p->waiting_bits / p->rate_bps;
     }
+    note_round(c, left_s + wait_s - begun_s);
     if (wait_s <= 0 && !c->back_count) {
         c->acknowledged_bits += bits;
         return;
@@ -274,6 +286,8 @@ static bool has_more(const struct connection *c) {
 /* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
+    if (c->is_waiting)
+        return;
     fill(q, number);
     while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits)) {
         if (c->is_flow) {
@@ -292,12 +306,13 @@ static void offer(struct queues *q, int32_t number) {
         c->left--;
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
-        q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left && !c->is_flow};
+        q->segment[s] = (struct segment){.bits = c->each_bits, .begun_s = q->now_s, .connection = number, .is_last = !c->left && !c->is_flow};
         append(q, &q->port[c->path[0]], s);
     }
 }
 
 static void come(struct queues *q, int32_t l, int32_t s);
+static void lose(struct queues *q, int32_t number);
 static void serve(struct queues *q, int32_t l);
 
 /* Send the first segment that waits at a port, which is free. */
@@ -318,7 +333,7 @@ static void start(struct queues *q, int32_t l) {
         p->ending = segment->is_last ? number : -1;
         q->foreign -= c->is_flow;
         c->came_bits += segment->bits;
-        acknowledge(q, number, segment->bits, p->free_s);
+        acknowledge(q, number, segment->bits, segment->begun_s, p->free_s);
         segment->next = q->unused;
         q->unused = s;
     }
@@ -342,6 +357,8 @@ static void start(struct queues *q, int32_t l) {
 
 static void serve(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
+    while (p->is_dark && p->first >= 0 && !q->lacks_memory)
+        lose(q, q->segment[p->first].connection);
     if (p->first < 0 || p->rate_bps <= 0)
         return;
     if (p->free_s <= q->now_s && isinf(p->event_s))
@@ -418,7 +435,7 @@ static bool messages_move(const struct queues *q) {
     for (int64_t i = 0; i < q->events; i++) {
         const struct event *e = &q->event[i];
         int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
-        if ((e->what < 0 || e->kind == BACK) && number >= 0 && !q->connection[number].is_flow)
+        if ((e->what < 0 || e->kind == BACK || e->kind == AGAIN) && number >= 0 && !q->connection[number].is_flow)
             return true;
     }
     return false;
@@ -476,38 +493,92 @@ static int64_t take_between(struct queues *q, int32_t number, int32_t hop, int32
     return count;
 }
 
-/* Let a connection take another path. What is under way begins anew at its first link, in order. */
-int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t hops) {
-    int32_t number = (int32_t)moved;
+/* Take all of a connection that is under way, to send it again, in order. */
+static void take_back(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
-    int32_t *taken = malloc(((size_t)q->segments + 1) * sizeof *taken), first = c->path[0];
+    int32_t *taken = malloc(((size_t)q->segments + 1) * sizeof *taken);
     int64_t count = 0;
-    if (!taken)
-        return NO_MEMORY;
+    if (!taken) {
+        q->lacks_memory = true;
+        return;
+    }
     for (int32_t hop = c->hops; hop--;) {
         count = take_out(q, c->path[hop], number, taken, count);
         if (hop)
             count = take_between(q, number, hop, taken, count);
     }
-    if (q->lacks_memory || !take_path(q, c, path, hops)) {
-        free(taken);
-        return NO_MEMORY;
-    }
     c->offered_bits = 0;
-    for (int64_t i = 0; i < count; i++) {
-        struct segment *s = &q->segment[taken[i]];
-        s->hop = 0;
-        s->tail_s = 0;
-        c->offered_bits += s->bits;
-        append(q, &q->port[c->path[0]], taken[i]);
+    while (count--) {
+        struct segment *segment = &q->segment[taken[count]];
+        while (segment->hop) /* links count what comes to its end */
+            q->port[c->path[--segment->hop]].carried_bits -= segment->bits;
+        segment->next = c->lost;
+        c->lost = taken[count];
     }
     free(taken);
+}
+
+/* Send again what was taken back, and go on. */
+static void send_again(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    c->is_waiting = false;
+    while (c->lost >= 0) {
+        int32_t s = c->lost;
+        struct segment *segment = &q->segment[s];
+        c->lost = segment->next;
+        segment->tail_s = 0;
+        segment->begun_s = q->now_s;
+        c->offered_bits += segment->bits;
+        append(q, &q->port[c->path[0]], s);
+    }
     offer(q, number);
-    serve(q, first);
     serve(q, c->path[0]);
+}
+
+/* Something of a connection has come to a dark port. It finds out when its time to send again has come. */
+static void lose(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    take_back(q, number);
+    if (c->is_waiting)
+        return;
+    c->is_waiting = true;
+    c->timeout_s = c->round_s + TIMEOUT_S;
+    push(q, q->now_s + c->timeout_s, number, AGAIN);
+}
+
+/* It is time to send again. As long as a port of the path is dark, that is lost as well. */
+static void try_again(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    for (int32_t hop = 0; hop < c->hops; hop++)
+        if (q->port[c->path[hop]].is_dark) {
+            c->timeout_s *= 2;
+            push(q, q->now_s + c->timeout_s, number, AGAIN);
+            return;
+        }
+    send_again(q, number);
+}
+
+/* Let a port be dark from now on, or no more. */
+int queues_darken(struct queues *q, int64_t l, int is_dark) {
+    q->port[l].is_dark = is_dark;
+    serve(q, (int32_t)l);
     return q->lacks_memory ? NO_MEMORY : 0;
 }
 
+/* Let a connection take another path. What is under way begins anew at its first link, in order, or when the time to
+ * send it again has come. */
+int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t hops) {
+    int32_t number = (int32_t)moved, first = q->connection[number].path[0];
+    take_back(q, number);
+    if (q->lacks_memory || !take_path(q, &q->connection[number], path, hops))
+        return NO_MEMORY;
+    if (!q->connection[number].is_waiting)
+        send_again(q, number);
+    serve(q, first);
+    return q->lacks_memory ? NO_MEMORY : 0;
+}
+
+int queues_moves(const struct queues *q) { return messages_move(q); }
 /* Segments of flows that are under way, and flows that send. */
 int64_t queues_foreign(const struct queues *q) { return q->foreign + q->sending; }
 /* Bits of a connection that have come to its end. */
@@ -563,6 +634,8 @@ int64_t queues_advance(struct queues *q, double until_s) {
             serve(q, q->connection[e.what].path[0]);
         } else if (e.kind == DUE)
             pay(q, e.what);
+        else if (e.kind == AGAIN)
+            try_again(q, e.what);
         else if (e.what < 0 && q->segment[~e.what].connection < 0) {
             q->segment[~e.what].next = q->unused;
             q->unused = ~e.what;

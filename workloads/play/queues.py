@@ -38,8 +38,14 @@ class Queues(Compiled):
         return np.isin([topology.head(link) for link in range(2 * len(topology.links))], bridges)
 
     def move(self, connection: int, path: Sequence[int]) -> None:
-        """Let a connection take another path. What is under way begins anew at its first link."""
+        """Let a connection take another path. What is under way begins anew at its first link, or when it would have
+        been sent again, if some of it was lost."""
         checked(self._call("move", connection, (ctypes.c_int32 * len(path))(*path), len(path)))
+
+    def darken(self, link: int, *, is_dark: bool) -> None:
+        """Let a directed link lose all that comes to it, or no more. Who sends finds out as TCP does: what is under way
+        is sent again after a round trip and 200 ms, then after twice that, and so on."""
+        checked(self._call("darken", link, is_dark))
 
     def let_flow(self, connection: int, *, is_on: bool, rate_bps: float = 0.0) -> None:
         """Let a connection that sends no messages send without end, or no more: as fast as it can, or, with a rate,
@@ -50,6 +56,11 @@ class Queues(Compiled):
     def has_flows(self) -> bool:
         """Whether such a connection sends, or something that it sent is under way."""
         return bool(self._call("foreign"))
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything that belongs to messages will move if nothing changes."""
+        return bool(self._call("moves"))
 
     def came_bytes(self, connection: int) -> float:
         """Return the bytes of a connection that have come to its end."""

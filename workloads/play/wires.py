@@ -111,6 +111,8 @@ class Wires:
                 return
             if changes_s <= network.now_s:
                 self._change(self._timeline.take())
+                if self.links.is_stuck(later_s):
+                    return
                 continue
             ended = network.advance(min(later_s, changes_s))
             for number in ended:

@@ -642,6 +642,20 @@ def test_a_link_that_stays_blocked_beside_a_flow_fails_the_trial(tmp_path: Path)
         Simulator(LIMITS).run(trial_of(perturb), Files(tmp_path, tmp_path), "reno", lambda *_: None)
 
 
+@pytest.mark.parametrize("scheme", ["ring", "async_ps"])
+def test_changes_without_end_let_no_trial_wait_for_ever(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.workloads.play.links.MOST_CHANGES", 100)
+    endless = "{kind: rates, every: 100 ms, shares: {20 %: 0.5, 60 %: 0.5}, links: [h3]}"
+    arms = f"arms=[{{topology: star(hosts=4), scheme: {scheme}}}]"
+    perturb = f"perturb=[{endless}, {{kind: down, links: [h0], at: 300 ms}}]"
+    with pytest.raises(TrialError, match=r"nothing moves after [12]\d\.\d+ s"):
+        Simulator(LIMITS).run(trial_of(arms, perturb), Files(tmp_path, tmp_path), "reno", lambda *_: None)
+    down = "{kind: down, links: [h0], at: 300 ms, until: 8 s}"
+    perturbed(tmp_path, endless, down, arms=f"[{{topology: star(hosts=4), scheme: {scheme}}}]")
+
+
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1,servers=2)"])
 @pytest.mark.parametrize(
     "change",
@@ -703,11 +717,14 @@ def test_moves_wait_for_each_other_and_what_looks_ahead_costs_nothing(tmp_path: 
 
 def test_a_move_that_has_not_ended_with_the_trial_was_not_carried_out(tmp_path: Path) -> None:
     move = "{kind: circuits, at: 1 s, rings: [1], look_ahead: true, reconfiguration: 100 s}"
+    behind = "{kind: circuits, at: 2 s, flip: all}"
     arm = MOVED.replace("technology=mems_3d", "look_ahead=true")
-    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{move}]}}]")
+    _, outcome = played(tmp_path, f"arms=[{{{arm}, perturb: [{move}, {behind}]}}]")
     assert outcome.record["fidelity"]["verdict"] == "INVALID"
     (check,) = (one for one in outcome.record["fidelity"]["checks"] if one["name"] == "events")
-    assert "1 of 1 failed" in check["detail"]
+    assert "2 of 2 failed" in check["detail"]
+    moments = [(event["begun_s"], event["done_s"]) for event in outcome.record["events"]]
+    assert sorted(moments, key=str) == [(1.0, None), (None, None)]
 
 
 def test_steps_that_jitter_are_drawn_as_workers_draw_them_and_hold_up_a_ring(tmp_path: Path) -> None:

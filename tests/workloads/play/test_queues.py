@@ -194,12 +194,38 @@ def test_a_message_goes_on_over_another_path_without_a_byte_lost() -> None:
     assert [number for number, _ in ended].count(first) == 2
     assert made.is_idle
     assert waited == pytest.approx(500_000, abs=SEGMENT_BYTES)
-    assert made.carried_bytes()[2] == pytest.approx(2_000_000 - SEGMENT_BYTES, abs=SEGMENT_BYTES)
+    assert made.carried_bytes() == pytest.approx([0, 0, 2_000_000], abs=1e-6), "what began anew counts once"
+
+
+def test_what_comes_to_a_dark_link_is_sent_again_after_a_round_trip_and_200_ms_and_then_twice_that() -> None:
+    for dark_s, timeouts in ((0.1, 1), (0.7, 1 + 2), (2.0, 1 + 2 + 4)):
+        made = Queues(np.array([8e6, 8e6]))
+        connection = made.connect([0, 1])
+        made.send(connection, 2_000_000)
+        assert made.advance(1.0) == []
+        made.darken(1, is_dark=True)
+        assert made.advance(1.0 + dark_s) == []
+        made.darken(1, is_dark=False)
+        assert made.advance() == [connection]
+        round_s = (made.now_s - 2.0) / timeouts - 0.2  # of three segments, about
+        assert 0.13 < round_s < 0.45
+        assert made.carried_bytes() == pytest.approx([2e6, 2e6])
+
+
+def test_who_sends_nothing_while_it_is_dark_loses_no_time() -> None:
+    made = Queues(np.array([8e6, 8e6]))
+    connection = made.connect([0, 1])
+    made.darken(1, is_dark=True)
+    made.advance(0.5)
+    made.darken(1, is_dark=False)
+    made.send(connection, 1_000_000)
+    assert made.advance() == [connection]
+    assert made.now_s == pytest.approx(1.5)
 
 
 @settings(max_examples=100, deadline=None)
 @given(RATES, SENT, st.lists(st.tuples(st.integers(0, 5), PATHS, st.floats(0, 20)), min_size=1, max_size=5))
-def test_every_message_ends_once_however_paths_change(
+def test_every_message_ends_once_however_paths_change_and_links_are_dark(
     rates: list[int], sent: list[tuple[list[int], list[int]]], moves: list[tuple[int, list[int], float]]
 ) -> None:
     made = Queues(np.array(rates, np.float64))
@@ -211,7 +237,10 @@ def test_every_message_ends_once_however_paths_change(
     for connection, path, after_s in moves:
         for number in made.advance(made.now_s + after_s):
             ended[number] += 1
+        made.darken(path[0], is_dark=connection % 2 == 0)
         made.move(connection % len(sent), path)
+    for link in range(LINKS):
+        made.darken(link, is_dark=False)
     while not made.is_idle:
         for number in made.advance():
             ended[number] += 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from testbed.base.errors import TrialError
 from testbed.workloads.kinds.asynchronous.exchange import UPDATE
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from testbed.workloads.kinds.asynchronous.parameter_server import PUSH, REPLY
@@ -69,10 +70,20 @@ class Played:
         self._workers = [_Worker(rank, node, len(served)) for rank, node in enumerate(plan.workers)]
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Play, and return by process the lines of iterations, and what the last line says besides what all say."""
+        """Play, and return by process the lines of iterations, and what the last line says besides what all say.
+
+        Raises:
+            TrialError: workers wait for what never comes.
+        """
         for worker in self._workers:
             self._begin(worker)
         self._wires.run()
+        if waiting := [self._names[worker.node] for worker in self._workers if worker.goes_on]:
+            raise TrialError(
+                f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
+                f"{', '.join(waiting)}",
+                fix="let the blocked link come back",
+            )
         said: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for worker in self._workers:
             said[self._names[worker.node]] = [*worker.lines, {}]
