@@ -28,14 +28,15 @@ class FabricSimulation(Simulation[Fabric]):
         self._makes_sums = makes_sums
 
     def knows(self, plan: Fabric) -> bool:
-        """Whether there is no replica."""
-        return plan.replica is None
+        return True
 
     def messages(self, plan: Fabric, chunks: tuple[Gradient, int]) -> int:
-        """Count notes and pieces of floats of an update and weights of each worker, straight."""
+        """Count notes and pieces of floats of an update and weights of each worker, straight, and of an update for the
+        replica."""
         from testbed.workloads.kinds.fabric.played_transfers import FIRST, LAST
 
-        return 2 * (FIRST + LAST + NOTES) * len(plan.workers) * len(plan.servers)
+        moved = 2 * len(plan.servers) + (plan.replica is not None)
+        return moved * (FIRST + LAST + NOTES) * len(plan.workers)
 
     def play(self, plan: Fabric, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         from testbed.workloads.kinds.fabric.played import Played
