@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,18 @@ from testbed.workloads.play.arena import Network, Timeline, ways_of
 Call = Callable[[], None]
 
 
+class Lane(NamedTuple):
+    """A connection from one node to another. ``circuit`` is its number among their circuits
+    (:meth:`.Topology.connections`), None for the only one, and ``number`` its own among those of one circuit."""
+
+    src: int
+    dst: int
+    circuit: int | None = None
+    number: int = 0
+
+
 class Wires:
-    """A network, with a connection for each pair of nodes between which something is sent.
+    """A network, with a connection for each pair of nodes between which something is sent, and further ones.
 
     Args:
         seed: draws the path of each connection, as for :class:`.arena.Arena`.
@@ -34,7 +45,7 @@ class Wires:
     ) -> None:
         self._topology, self._network, self._timeline = topology, network, timeline
         self._seed, self.goodput = seed, goodput
-        self._connections: dict[tuple[int, int], tuple[int, float]] = {}
+        self._connections: dict[Lane, tuple[int, float]] = {}
         self._sent: list[deque[tuple[Call, Call]]] = []
         self._delay_s: list[float] = []
         self._soon: deque[Call] = deque()
@@ -55,12 +66,16 @@ class Wires:
 
     def delay_s(self, src: int, dst: int) -> float:
         """Return the delay of the links between two nodes."""
-        return self._connection(src, dst)[1]
+        return self._connection(Lane(src, dst))[1]
 
     def send(self, src: int, dst: int, count_bytes: float, left: Call, came: Call) -> None:
         """Send a message after those of the same connection; call ``left`` when it has left, and ``came`` when its
         receiver has it."""
-        number, _ = self._connection(src, dst)
+        self.send_along(Lane(src, dst), count_bytes, left, came)
+
+    def send_along(self, lane: Lane, count_bytes: float, left: Call, came: Call) -> None:
+        """Send as :meth:`send` over this connection."""
+        number, _ = self._connection(lane)
         self._sent[number].append((left, came))
         self._network.send(number, count_bytes / self.goodput)
 
@@ -106,19 +121,20 @@ class Wires:
             if not ended and math.isinf(later_s) and changes_s > network.now_s:
                 return
 
-    def _connection(self, src: int, dst: int) -> tuple[int, float]:
-        """Return the number of the connection between two nodes, and its delay."""
-        known = self._connections.get((src, dst))
+    def _connection(self, lane: Lane) -> tuple[int, float]:
+        """Return the number of a connection, and its delay."""
+        known = self._connections.get(lane)
         if known is None:
-            path, *others = ways_of(self._topology, self._seed, src, dst)
-            if others:
-                names = " and ".join(self._topology.nodes[node].name for node in (src, dst))
+            ways = list(ways_of(self._topology, self._seed, lane.src, lane.dst))
+            if lane.circuit is None and len(ways) > 1:
+                names = " and ".join(self._topology.nodes[node].name for node in (lane.src, lane.dst))
                 raise TopologyError(
-                    f"{names} have {1 + len(others)} connections; traces are simulated over one",
+                    f"{names} have {len(ways)} connections; traces are simulated over one",
                     fix="take a topology without parallel circuits and without every_nic",
                 )
+            path = ways[lane.circuit or 0]
             delay_s = float(np.sum([self._topology.links[link // 2].delay_s for link in path]))
-            known = self._connections[src, dst] = self._network.connect(path), delay_s
+            known = self._connections[lane] = self._network.connect(path), delay_s
             self._sent.append(deque())
             self._delay_s.append(delay_s)
         return known
