@@ -54,7 +54,7 @@ class _Worker:
 
 
 class Played:
-    """A trial's updates, from the first to the last."""
+    """A trial's updates, which begin at this moment of the wires."""
 
     def __init__(self, plan: Forest, asked: Iterations, wires: Wires) -> None:
         self._names, self._asked, self._wires = plan.nodes, asked, wires
@@ -68,11 +68,12 @@ class Played:
         ]
         self._workers = [_Worker(rank, node, len(served)) for rank, node in enumerate(plan.workers)]
 
-    def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Play, and return by process the lines of iterations, and what the last line says besides what all say."""
         for worker in self._workers:
             self._begin(worker)
-        self._wires.run()
+
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """Return by process the lines of iterations, and what the last line says besides what all say, once the wires
+        have run."""
         said: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for worker in self._workers:
             said[self._names[worker.node]] = [*worker.lines, {}]

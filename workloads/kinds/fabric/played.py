@@ -110,7 +110,7 @@ class _Replica:
 
 
 class Played:
-    """A trial's updates, from the first to the last.
+    """A trial's updates, which begin at this moment of the wires.
 
     Args:
         makes_sums: servers add a round of gradients up, and have no weights.
@@ -133,16 +133,16 @@ class Played:
         self._norm = norms(asked.floats, asked.seed, self._world) if self._replica else _no_norm
         self._decided_count = 0
         wires.watch(self._change, lambda: bool(self._waiting))
+        for daemon in self._daemons.values():
+            self._begin(daemon)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Play, and return by process the lines of iterations, and what the last line says besides what all say.
+        """Return by process the lines of iterations, and what the last line says besides what all say, once the wires
+        have run.
 
         Raises:
             TrialError: workers wait for what never comes.
         """
-        for daemon in self._daemons.values():
-            self._begin(daemon)
-        self._wires.run()
         if self._waiting:
             raise TrialError(
                 f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "

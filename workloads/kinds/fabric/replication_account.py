@@ -61,7 +61,7 @@ def replicated(
     if wrong:
         return Replicated(wrong)
     found = until(plan, server, journal)
-    return replace(found, metrics=found.metrics | ({} if off is None else {"replica_error": off}))
+    return found if off is None else replace(found, metrics={**found.metrics, "replica_error": off})
 
 
 def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Replicated:

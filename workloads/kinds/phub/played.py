@@ -54,7 +54,7 @@ class _Worker:
 
 
 class Played:
-    """The iterations of a job, which begin at this moment of the wires'."""
+    """A job's iterations, which begin at this moment of the wires."""
 
     def __init__(self, plan: Plan, asked: Iterations, wires: Wires) -> None:
         self._plan, self._asked, self._wires = plan, asked, wires
@@ -66,9 +66,7 @@ class Played:
             core.mates = [self._cores[name] for name in sorted([core.name, *plan.mates(core.name)])]
             core.came = core.mates[0].came
         self._across = {
-            (name, box): self._cores[other]
-            for name in self._cores
-            for box, other in plan.across_from(name).items()
+            (name, box): self._cores[other] for name in self._cores for box, other in plan.across_from(name).items()
         }
         self._owners: dict[int, list[_Core]] = defaultdict(list)
         """By layer, the cores that have some of it; with wide aggregation, the manager asks them."""
@@ -86,7 +84,8 @@ class Played:
             self._begin(worker)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Return by process the lines of iterations, and what the last line says besides what all say.
+        """Return by process the lines of iterations, and what the last line says besides what all say, once the wires
+        have run.
 
         Raises:
             TrialError: workers wait for what never comes.
@@ -121,7 +120,7 @@ class Played:
         for key, place in enumerate(self._plan.places):
             core = self._core_at[self._plan.core_for(worker.node, place)]
             worker.queues[core.name].append(key)
-        while any([self._feed(worker, core) for core in worker.cores]):  # each, not only up to the first that is fed
+        while sum(self._feed(worker, core) for core in worker.cores):
             pass
 
     def _feed(self, worker: _Worker, core: _Core) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from testbed.workloads.kinds.parts import Iterations, Simulation
+from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
 from testbed.workloads.kinds.phub.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ class BoxSimulation(Simulation[Plan]):
         across = len(plan.boxes) - 1 if plan.homes else 0
         return 2 * (len(plan.workers) + across) * len(plan.keys)
 
-    def play(self, plan: Plan, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def begin(self, plan: Plan, asked: Iterations, wires: Wires) -> Lines:
         from testbed.workloads.kinds.phub.played import Played
 
-        played = Played(plan, asked, wires)
-        wires.run()
-        return played.lines()
+        return Played(plan, asked, wires).lines

@@ -53,7 +53,10 @@ class Trial:
         computes = [Compute("paced", pace_s) for pace_s in paces_s]
         queues = Queues.over(self.topology)
         asked = Iterations(sum(TENSORS), count, computes, self.done.append)
-        said = KIND.simulation.play(plan, asked, Wires(self.topology, queues, Planned(changes)))
+        wires = Wires(self.topology, queues, Planned(changes))
+        lines_of = KIND.simulation.begin(plan, asked, wires)
+        wires.run()
+        said = lines_of()
         assert sorted(said) == sorted(process.name for process in plan.processes())
         self.lines = [[dict(line) for line in said[plan.nodes[worker]][:-1]] for worker in plan.workers]
         self.link_bytes = queues.carried_bytes()
