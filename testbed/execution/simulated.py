@@ -152,6 +152,8 @@ class Simulator:
                 ticks(iterations)
 
             if trace is None:
+                if isinstance(network, Queues):
+                    network.grow()
                 messages = Messages(trial.jobs, wires, completed)
                 return _Ran(messages.play(), network.carried_bytes(), messages.lasted_s)
             said = simulated_ranks.play(first, trace, wires, files, DONE, completed)

@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 8
+VERSION = 9
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -40,6 +40,7 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
+    ("queues_grow", None, [POINTER]),
     ("queues_bridge", None, [POINTER, POINTER]),
     ("arena_new", POINTER, [POINTER, WHOLE]),
     ("arena_step", ctypes.c_int, [POINTER, REAL]),

@@ -2,8 +2,10 @@
  *
  * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
  * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
- * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it until the acknowledgement is back, which waits at
- * each link of the way back behind what is there: at link l ^ 1 for link l. Time is in seconds, sizes are in bits.
+ * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it
+ * until the acknowledgement is back, which waits at each link of the way back behind what is there: at link l ^ 1 for
+ * link l. After queues_grow a connection has a window, too: little is under way at first, and twice as much after each
+ * round trip. Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -17,6 +19,10 @@
 #define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
 #define BUFFER_BITS (8.0 * 4194304)      /* Linux's largest send buffer, unless tcp_wmem says another one */
 #define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free (sk_stream_is_writeable) */
+#define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
+#define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
+#define LEAST_PACKETS 10                 /* with so much at least, */
+#define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
@@ -42,6 +48,7 @@ struct connection {
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
     double given_bits, buffered_bits, sent_bits, acknowledged_bits; /* since the beginning */
+    double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way at a time */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
     int32_t hops, own_hops, back_room, back_first, back_count;
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
@@ -65,7 +72,7 @@ struct queues {
     int32_t unused;      /* segments for use, linked */
     uint64_t order;
     double now_s;
-    bool lacks_memory;
+    bool grows, lacks_memory; /* windows grow; without this they have no limit */
 };
 
 static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
@@ -114,6 +121,9 @@ void queues_bridge(struct queues *q, const bool *is_bridged) {
         q->port[l].is_bridged = is_bridged[l];
 }
 
+/* Let windows grow, of connections that there are not yet. */
+void queues_grow(struct queues *q) { q->grows = true; }
+
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
@@ -122,10 +132,15 @@ int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!own)
         return NO_MEMORY;
     memcpy(own, path, (size_t)hops * sizeof *own);
+    double slowest_bps = INFINITY;
+    for (int64_t i = 0; i < hops; i++)
+        slowest_bps = fmin(slowest_bps, q->port[own[i]].rate_bps);
+    double packets = fmax(LEAST_PACKETS, fmin(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)));
     int32_t own_hops = 1;
     while (own_hops < hops && q->port[own[own_hops - 1]].is_bridged)
         own_hops++;
-    q->connection[q->connections] = (struct connection){.path = own, .hops = (int32_t)hops, .own_hops = own_hops};
+    q->connection[q->connections] = (struct connection){
+        .path = own, .hops = (int32_t)hops, .own_hops = own_hops, .window_bits = q->grows ? packets * PACKET_BITS : INFINITY};
     return q->connections++;
 }
 
@@ -184,11 +199,26 @@ static void append(struct queues *q, struct port *p, int32_t s) {
     p->waiting_bits += q->segment[s].bits;
 }
 
+/* Bits have been acknowledged. Without losses TCP's window grows by as much, up to twice of what was under way. */
+static void widen(struct connection *c, double bits) {
+    c->acknowledged_bits += bits;
+    c->window_bits = fmax(c->window_bits, fmin(c->window_bits + bits, 2 * c->most_bits));
+}
+
+/* Whether the windows have room for a segment, or for half of it. The receiver's is one segment at first, and grows faster
+ * than TCP's own once some has come. */
+static bool is_open(const struct connection *c) {
+    if (isinf(c->window_bits))
+        return true;
+    double room_bits = (c->acknowledged_bits > SEGMENT_BITS / 2 ? c->window_bits : SEGMENT_BITS) - (c->sent_bits - c->acknowledged_bits);
+    return room_bits >= c->each_bits / 2;
+}
+
 /* Take what has been acknowledged until now out of the send buffer, and as much into it as there is room for. */
 static void fill(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     while (c->back_count && c->back[c->back_first].at_s <= q->now_s) {
-        c->acknowledged_bits += c->back[c->back_first].bits;
+        widen(c, c->back[c->back_first].bits);
         c->back_first = (c->back_first + 1) % c->back_room;
         c->back_count--;
     }
@@ -196,7 +226,12 @@ static void fill(struct queues *q, int32_t number) {
         c->buffered_bits = fmax(c->buffered_bits, fmin(c->given_bits, c->acknowledged_bits + BUFFER_BITS));
         c->is_full = c->buffered_bits < c->given_bits;
     }
-    if (c->is_full && c->back_count && !c->is_awaited) {
+}
+
+/* Come back to a connection that waits for room with its next acknowledgement. */
+static void come_back(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    if ((c->is_full || !is_open(c)) && c->back_count && !c->is_awaited) {
         c->is_awaited = true;
         push(q, c->back[c->back_first].at_s, number, true);
     }
@@ -212,7 +247,7 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double le
             wait_s += p->waiting_bits / p->rate_bps;
     }
     if (wait_s <= 0 && !c->back_count) {
-        c->acknowledged_bits += bits;
+        widen(c, bits);
         return;
     }
     if (c->back_count == c->back_room) {
@@ -240,7 +275,7 @@ static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     fill(q, number);
     while (c->offered_bits < OFFERED_BITS && (c->left || c->messages.count) &&
-           (!c->is_full || c->sent_bits < c->buffered_bits)) {
+           (!c->is_full || c->sent_bits < c->buffered_bits) && is_open(c)) {
         if (!c->left) {
             double bits = messages_first(&c->messages);
             messages_drop(&c->messages);
@@ -259,9 +294,11 @@ static void offer(struct queues *q, int32_t number) {
         c->left--;
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
+        c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
         q->segment[s] = (struct segment){.bits = c->each_bits, .connection = number, .is_last = !c->left};
         append(q, &q->port[c->path[0]], s);
     }
+    come_back(q, number);
 }
 
 static void come(struct queues *q, int32_t l, int32_t s);
