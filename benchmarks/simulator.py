@@ -7,6 +7,7 @@
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --updates  # asynchronous schemes, about 5 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --scheduled  # MLfabric's schemes, about 4 minutes a repeat
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
                                                    # known_errors.json, and keeps the others
 
@@ -20,9 +21,10 @@ memory that it had with 1,024.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
-stands the error of max-min fair shares. Of asynchronous schemes, the median GST of updates counts, without the first
-of each worker; computing takes longer by chance, so that workers do not stay together. Of jobs, the median GST counts
-of iterations in which all jobs ran, without the first one; a row has the jobs of a scheme beside those of the others.
+stands the error of max-min fair shares. Of asynchronous schemes and MLfabric's, the median GST of updates counts,
+without the first of each worker; computing takes longer by chance, so that workers do not stay together. Of jobs, the
+median GST counts of iterations in which all jobs ran, without the first one; a row has the jobs of a scheme beside
+those of the others.
 """
 
 from __future__ import annotations
@@ -101,13 +103,16 @@ ROWS = (
     Row("star(hosts=1024)", "halving_doubling", False, None),
 )
 
-STAR, BCUBE = "star(hosts=8)", "bcube(n=3,k=2)"
+STAR, BCUBE, NICS = "star(hosts=8)", "bcube(n=3,k=2)", "star(hosts=7,server_nics=3,routing=every_nic)"
 RACKS = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
+PLAIN_RACKS = RACKS.replace(",ina=all", "")
 EVERYWHERE = ("ps", "ring", "halving_doubling", "tree", "double_binary_tree")
 EMULATED = {
-    STAR: (*EVERYWHERE, "multi_ring(strides=[1,3])", "bcube"),
+    STAR: (*EVERYWHERE, "multi_ring(strides=[1,3])", "bcube", "pbox", "pbox(aggregation=wide)", "pbox(colocated=true)"),
     RACKS: (*EVERYWHERE, "bcube", "hierarchical_ps", "two_level", "h_ar", "switchml", "atp", "rina"),
     BCUBE: (*EVERYWHERE, "bml", "hierarchical_ps", "two_level"),
+    PLAIN_RACKS: ("pbox", "pbox(boxes=rack)", "pbox(boxes=rack,across=ring)"),
+    NICS: ("pbox", "pbox(affinity=worker)"),
 }
 """Schemes by network, without those that are another one there."""
 SPEC = """
@@ -135,7 +140,8 @@ arms:
 {arms}
 """
 SERVED = ("async_ps", "async_ps(servers=2)", "async_ps(replication=chain)", "ssp(staleness=1)")
-ASYNCHRONOUS = dict.fromkeys((STAR, RACKS.replace(",ina=all", "")), SERVED)
+ASYNCHRONOUS = dict.fromkeys((STAR, PLAIN_RACKS), SERVED)
+SCHEDULED = dict.fromkeys((STAR, PLAIN_RACKS), ("mlfabric_a", "mlfabric_ssp", "mlfabric_s"))
 PAIRS = (("ring", "ps"), ("ring", "ring"), ("ps", "ps"))
 PAIR = """\
   - label: {0}, {1}
@@ -259,6 +265,7 @@ def specs(only: str | None) -> dict[str, str]:
     return {
         "schemes": SPEC.format(arms=_arms(EMULATED, only)),
         "updates": UPDATES.format(arms=_arms(ASYNCHRONOUS, only)),
+        "scheduled": UPDATES.format(arms=_arms(SCHEDULED, only)),
         "jobs": JOBS + "".join(PAIR.format(*pair) for pair in PAIRS),
     }
 
@@ -390,6 +397,7 @@ def main() -> int:
     parser.add_argument("--scheme", help="with --emulate: this one alone")
     parser.add_argument("--jobs", action="store_true", help="with --emulate: jobs, in place of schemes")
     parser.add_argument("--updates", action="store_true", help="with --emulate: asynchronous schemes")
+    parser.add_argument("--scheduled", action="store_true", help="with --emulate: MLfabric's schemes")
     parser.add_argument("--errors", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--play", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -399,8 +407,8 @@ def main() -> int:
     if asked.runs:
         return 0 if runs() else 1
     if asked.emulate:
-        what = "jobs" if asked.jobs else "updates" if asked.updates else "schemes"
-        emulate(asked.emulate, specs(asked.scheme)[what])
+        what = [what for what in ("jobs", "updates", "scheduled") if getattr(asked, what)] or ["schemes"]
+        emulate(asked.emulate, specs(asked.scheme)[what[0]])
         return 0
     if asked.errors:
         errors(asked.errors)

@@ -19,11 +19,12 @@ from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import simulated_messages, simulated_ranks
+from testbed.execution import simulated_ranks
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
 from testbed.execution.simulated_jobs import Jobs
+from testbed.execution.simulated_messages import Messages
 from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, flows_of, is_played, only_delays
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
@@ -91,6 +92,7 @@ class Simulator:
             except SpecError as error:
                 whose = f"the job {job.name}: " if job.name else ""
                 raise SpecError(whose + error.problem, fix=error.fix) from None
+        _require_together(trial)
         if len(trial.jobs) > 1 and (messages := sum(job.played_messages for job in trial.jobs)) > MOST_MESSAGES:
             raise _too_many("all jobs together send", messages, trial.spec.lab)
         _require_network(trial)
@@ -162,12 +164,14 @@ class Simulator:
                 ticks(iterations)
 
             if trace is None:
-                said = simulated_messages.play(first, wires, completed)
+                if isinstance(network, Queues):
+                    network.grow()
+                messages = Messages(trial.jobs, wires, completed)
+                said, lasted_s = messages.play(), messages.lasted_s
             else:
                 said = simulated_ranks.play(first, trace, wires, files, DONE, completed)
-            lasted_s = {first.name: (0.0, network.now_s)}
-            flowed_bytes = wires.links.end_flows()
-            return _Ran(said, lasted_s, network.carried_bytes(), flowed_bytes)
+                lasted_s = {first.name: (0.0, network.now_s)}
+            return _Ran(said, lasted_s, network.carried_bytes(), wires.links.end_flows())
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=self._engine, flows=flows)
         if trial.is_shared:
             jobs = Jobs(trial.jobs, arena)
@@ -205,7 +209,7 @@ def _require_job(job: Job) -> None:
     if not job.kind.simulation.knows(job.plan):
         raise SpecError(
             f"the lab {lab} cannot play {job.scheme_text} of kind {job.kind.name}",
-            fix=f"take a scheme that it plays, such as ring, ssp, gloo or mlfabric_a (without a replica), or {LABS}",
+            fix=f"take a scheme that it plays, such as ring, ssp, gloo, pbox or mlfabric_a, or {LABS}",
         )
     if job.work.is_trained:
         raise SpecError(
@@ -232,6 +236,19 @@ def _require_job(job: Job) -> None:
         raise _too_many(f"{job.scheme_text} sends", job.played_messages, lab)
     if job.network.arm.checkpoint is not None:
         raise SpecError(f"the lab {lab} writes no checkpoints", fix=f"remove checkpoint, or {LABS}")
+
+
+def _require_together(trial: Trial) -> None:
+    """Check that jobs which share a network are all decided by message, or none of them."""
+    by_message = [job for job in trial.jobs if job.kind.simulation.is_by_message]
+    others = [job for job in trial.jobs if job not in by_message]
+    if by_message and others:
+        lab, first, other = trial.spec.lab, by_message[0], others[0]
+        raise SpecError(
+            f"the lab {lab} cannot play the job {first.name} ({first.scheme_text}) beside the job {other.name} "
+            f"({other.scheme_text}): of the first it decides about each message, and of the second along tables",
+            fix=f"give all jobs such schemes as {first.scheme_text}, or none, or {LABS}",
+        )
 
 
 def _too_many(sent: str, messages: int, lab: str) -> SpecError:

@@ -1,22 +1,70 @@
-"""A job whose kind decides about each message itself, in simulated time."""
+"""Jobs whose kind decides about each message itself, in simulated time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from testbed.execution.observed import Lines
 from testbed.execution.simulated_job import DONE, hello
 from testbed.trial.job import Job
 from testbed.trial.job_files import compute_of
-from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.kinds import parts
 from testbed.workloads.play.wires import Wires
 
 
-def play(job: Job, wires: Wires, done: Callable[[int], None]) -> dict[str, Lines]:
-    """Play a job's processes, and return the lines of each; ``done`` is called with how many iterations are done."""
-    computes = [compute_of(job, rank) for rank in range(job.world)]
-    asked = Iterations(job.floats, job.iterations, computes, done, job.training.seed)
-    said = job.kind.simulation.play(job.plan, asked, wires)
+class Messages:
+    """Jobs on wires. Each begins when it is submitted and the jobs that had its hosts have ended.
+
+    Attributes:
+        lasted_s: by job, when it began and when its last worker ended (s).
+    """
+
+    def __init__(self, jobs: Sequence[Job], wires: Wires, done: Callable[[int], None]) -> None:
+        """Set up; ``done`` is called with how many iterations of a job are done, the more the later."""
+        self._waiting, self._wires, self._done = list(jobs), wires, done
+        self._said: dict[str, tuple[Job, float, parts.Lines]] = {}
+        self._most, self._over = 0, set[str]()
+        self.lasted_s: Mapping[str, tuple[float, float]] = {}
+
+    def play(self) -> dict[str, Lines]:
+        """Play all, and return the lines of each process.
+
+        Raises:
+            TrialError: something waits for what never comes.
+        """
+        self._begin_free()
+        self._wires.run()
+        lines, lasted_s = dict[str, Lines](), {}
+        for job, begun_s, said in self._said.values():
+            own = _lines(job, said())
+            lines |= own
+            lasted_s[job.name] = begun_s, max(line["end"] for name in job.workers for line in own[name][1:-1])
+        self.lasted_s = lasted_s
+        return lines
+
+    def _begin_free(self) -> None:
+        """Begin jobs whose hosts are free, when they are submitted."""
+        for job in [job for job in self._waiting if self._over.issuperset(job.own_slot.after)]:
+            self._waiting.remove(job)
+            self._wires.at(max(self._wires.now_s, job.own_slot.start_s), partial(self._begin, job))
+
+    def _begin(self, job: Job) -> None:
+        computes = [compute_of(job, rank) for rank in range(job.world)]
+        told = partial(self._told, job)
+        asked = parts.Iterations(job.floats, job.iterations, computes, told, job.training.seed)
+        self._said[job.name] = job, self._wires.now_s, job.kind.simulation.begin(job.plan, asked, self._wires)
+
+    def _told(self, job: Job, iterations: int) -> None:
+        if iterations > self._most:
+            self._most = iterations
+            self._done(iterations)
+        if iterations == job.iterations:
+            self._over.add(job.name)
+            self._begin_free()
+
+
+def _lines(job: Job, said: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, Lines]:
     ranks = {name: rank for rank, name in enumerate(job.workers)}
     lines: dict[str, Lines] = {}
     for (name, node), process in zip(job.processes.items(), job.kind.processes(job.plan), strict=True):

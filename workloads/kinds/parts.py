@@ -452,13 +452,17 @@ class Iterations:
         }
 
 
+Lines = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Tells by process what it says."""
+
+
 class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
         overlaps: values of ``overlap`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
-        is_by_message: whether :meth:`play` decides about each message, in place of a :meth:`synchronisation`.
+        is_by_message: whether :meth:`begin` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
         measures_links: whether processes plan by what flows of others leave of links, which is measured in other labs.
@@ -478,7 +482,7 @@ class Simulation(Generic[P]):
         return self.is_of_trees or self.is_by_message
 
     def knows(self, plan: P) -> bool:
-        """Whether a plan has :meth:`messages`, and a :meth:`synchronisation` or :meth:`play`."""
+        """Whether a plan has :meth:`messages`, and a :meth:`synchronisation` or :meth:`begin`."""
         return False
 
     def messages(self, plan: P, chunks: tuple[Gradient, int]) -> int:
@@ -490,13 +494,10 @@ class Simulation(Generic[P]):
         chunks."""
         raise NotImplementedError
 
-    def play(self, plan: P, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Play a whole trial. Return by process, as :meth:`.Kind.processes` names it, what it says of iterations, and,
-        last, what it says at its end besides what all say.
-
-        Raises:
-            TrialError: something waits for what never comes.
-        """
+    def begin(self, plan: P, asked: Iterations, wires: Wires) -> Lines:
+        """Begin all iterations of a job at this moment of the wires. Return what tells by process, as
+        :meth:`.Kind.processes` names it, what it says of iterations, and, last, what it says at its end besides what
+        all say; once the wires have run, which raises TrialError if something waits for what never comes."""
         raise NotImplementedError
 
     def recorded_links(self, plan: P) -> Collection[int] | None:

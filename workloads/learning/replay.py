@@ -18,6 +18,7 @@ layer before it was due to end, or when its sum was complete, whichever is later
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -147,6 +148,19 @@ def _pieces(floats: int) -> Iterator[slice]:
 def _sequence(floats: int, seed: int, world: int) -> NDArray[np.int8]:
     """Make the random sequence of which all ranks' gradients are pieces."""
     return np.random.default_rng(seed).integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
+
+
+def norms(floats: int, seed: int, world: int) -> Callable[[int, int], float]:
+    """Return the function that gives the Euclidean norm of a rank's gradient in an iteration, without making it."""
+    squares = np.square(_sequence(floats, seed, world))  # 64 at most
+    first = int(squares[:floats].sum(dtype=np.int64))
+    gone, new = (np.cumsum(part, dtype=np.int64) for part in (squares[: len(squares) - floats], squares[floats:]))
+
+    def norm(rank: int, iteration: int) -> float:
+        begin = PERIOD * rank + iteration % PERIOD
+        return math.sqrt(first + (int(new[begin - 1] - gone[begin - 1]) if begin else 0))
+
+    return norm
 
 
 @dataclass

@@ -40,6 +40,7 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
+    ("queues_grow", None, [POINTER]),
     ("queues_bridge", None, [POINTER, POINTER]),
     ("queues_move", ctypes.c_int, [POINTER, WHOLE, INTEGERS, WHOLE]),
     ("queues_darken", ctypes.c_int, [POINTER, WHOLE, ctypes.c_int]),

@@ -2,9 +2,11 @@
  *
  * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
  * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
- * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it until the acknowledgement is back, which waits at
- * each link of the way back behind what is there: at link l ^ 1 for link l. A flow is a connection whose bytes are no
- * messages: as many as it has room for, or as its rate gives it at each slice. Time is in seconds, sizes are in bits.
+ * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it
+ * until the acknowledgement is back, which waits at each link of the way back behind what is there: at link l ^ 1 for
+ * link l. After queues_grow a connection has a window, too: little is under way at first, and twice as much after each
+ * round trip. A flow is a connection whose bytes are no messages: as many as it has room for, or as its rate gives it at
+ * each slice. Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -22,6 +24,10 @@
 #define UNSENT_BITS SEGMENT_BITS         /* as much of that may wait that is in no queue yet; the rest is dropped (TCP_NOTSENT_LOWAT) */
 #define TIMEOUT_S 0.2                    /* Linux sends again after its round trip and as long (TCP_RTO_MIN), then after twice that */
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
+#define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
+#define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
+#define LEAST_PACKETS 10                 /* with so much at least, */
+#define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
@@ -49,6 +55,7 @@ struct connection {
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
     double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
+    double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way at a time */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
     double round_s, timeout_s; /* mean of its round trips; for how long it waits now until it sends again what is lost */
     double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
@@ -81,7 +88,7 @@ struct queues {
     int32_t unused;      /* segments for use, linked */
     uint64_t order;
     double now_s;
-    bool lacks_memory;
+    bool grows, lacks_memory; /* windows grow; without this they have no limit */
 };
 
 static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
@@ -144,6 +151,9 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
     return true;
 }
 
+/* Let windows grow, of connections that there are not yet. */
+void queues_grow(struct queues *q) { q->grows = true; }
+
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
@@ -151,6 +161,11 @@ int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     q->connection[q->connections] = (struct connection){.path = NULL, .lost = -1};
     if (!take_path(q, &q->connection[q->connections], path, hops))
         return NO_MEMORY;
+    double slowest_bps = INFINITY;
+    for (int64_t i = 0; i < hops; i++)
+        slowest_bps = fmin(slowest_bps, q->port[path[i]].rate_bps);
+    double packets = fmax(LEAST_PACKETS, fmin(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)));
+    q->connection[q->connections].window_bits = q->grows ? packets * PACKET_BITS : INFINITY;
     return q->connections++;
 }
 
@@ -209,11 +224,26 @@ static void append(struct queues *q, struct port *p, int32_t s) {
     p->waiting_bits += q->segment[s].bits;
 }
 
+/* Bits have been acknowledged. Without losses TCP's window grows by as much, up to twice of what was under way. */
+static void widen(struct connection *c, double bits) {
+    c->acknowledged_bits += bits;
+    c->window_bits = fmax(c->window_bits, fmin(c->window_bits + bits, 2 * c->most_bits));
+}
+
+/* Whether the windows have room for a segment, or for half of it. The receiver's is one segment at first, and grows faster
+ * than TCP's own once some has come. */
+static bool is_open(const struct connection *c) {
+    if (isinf(c->window_bits))
+        return true;
+    double room_bits = (c->acknowledged_bits > SEGMENT_BITS / 2 ? c->window_bits : SEGMENT_BITS) - (c->sent_bits - c->acknowledged_bits);
+    return room_bits >= c->each_bits / 2;
+}
+
 /* Take what has been acknowledged until now out of the send buffer, and as much into it as there is room for. */
 static void fill(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     while (c->back_count && c->back[c->back_first].at_s <= q->now_s) {
-        c->acknowledged_bits += c->back[c->back_first].bits;
+        widen(c, c->back[c->back_first].bits);
         c->back_first = (c->back_first + 1) % c->back_room;
         c->back_count--;
     }
@@ -221,7 +251,12 @@ static void fill(struct queues *q, int32_t number) {
         c->buffered_bits = fmax(c->buffered_bits, fmin(c->given_bits, c->acknowledged_bits + BUFFER_BITS));
         c->is_full = c->buffered_bits < c->given_bits;
     }
-    if (c->is_full && c->back_count && !c->is_awaited) {
+}
+
+/* Come back to a connection that waits for room with its next acknowledgement. */
+static void come_back(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    if ((c->is_full || !is_open(c)) && c->back_count && !c->is_awaited) {
         c->is_awaited = true;
         push(q, c->back[c->back_first].at_s, number, BACK);
     }
@@ -242,7 +277,7 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double be
     }
     note_round(c, left_s + wait_s - begun_s);
     if (wait_s <= 0 && !c->back_count) {
-        c->acknowledged_bits += bits;
+        widen(c, bits);
         return;
     }
     if (c->back_count == c->back_room) {
@@ -289,7 +324,7 @@ static void offer(struct queues *q, int32_t number) {
     if (c->is_waiting)
         return;
     fill(q, number);
-    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits)) {
+    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) && is_open(c)) {
         if (c->is_flow) {
             c->left = 1;
             c->each_bits = fmin(SEGMENT_BITS, c->given_bits - c->sent_bits);
@@ -306,9 +341,11 @@ static void offer(struct queues *q, int32_t number) {
         c->left--;
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
+        c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
         q->segment[s] = (struct segment){.bits = c->each_bits, .begun_s = q->now_s, .connection = number, .is_last = !c->left && !c->is_flow};
         append(q, &q->port[c->path[0]], s);
     }
+    come_back(q, number);
 }
 
 static void come(struct queues *q, int32_t l, int32_t s);

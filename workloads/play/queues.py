@@ -26,6 +26,11 @@ class Queues(Compiled):
         if is_bridged is not None:
             self._call("bridge", np.ascontiguousarray(is_bridged, np.bool_).ctypes.data)
 
+    def grow(self) -> None:
+        """Let later connections have windows, as TCP has without losses: little is under way at first, and more from
+        round trip to round trip. Without this, windows have no limit."""
+        self._call("grow")
+
     @classmethod
     def over(cls, topology: Topology) -> Self:
         """Set up the links of a topology."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Topology
@@ -33,8 +34,18 @@ class _Wire:
     came_s: float = 0.0
 
 
+class Lane(NamedTuple):
+    """A connection from one node to another. ``circuit`` is its number among their circuits
+    (:meth:`.Topology.connections`), None for the only one, and ``number`` its own among those of one circuit."""
+
+    src: int
+    dst: int
+    circuit: int | None = None
+    number: int = 0
+
+
 class Wires:
-    """A network, with a connection for each pair of nodes between which something is sent.
+    """A network, with a connection for each pair of nodes between which something is sent, and further ones.
 
     Args:
         seed: draws the path of each connection, as for :class:`.arena.Arena`.
@@ -55,7 +66,7 @@ class Wires:
         self._network, self._timeline = network, timeline
         self._seed, self.goodput = seed, goodput
         self.links = Links(topology, network, seed=seed, goodput=goodput, flows=flows)
-        self._wires: dict[tuple[int, int], _Wire] = {}
+        self._wires: dict[Lane, _Wire] = {}
         self._by_number: dict[int, _Wire] = {}
         self._soon: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
@@ -75,12 +86,16 @@ class Wires:
 
     def delay_s(self, src: int, dst: int) -> float:
         """Return the delay of the links between two nodes."""
-        return self._wire(src, dst).delay_s
+        return self._wire(Lane(src, dst)).delay_s
 
     def send(self, src: int, dst: int, count_bytes: float, left: Call, came: Call) -> None:
         """Send a message after those of the same connection; call ``left`` when it has left, and ``came`` when its
         receiver has it."""
-        wire = self._wire(src, dst)
+        self.send_along(Lane(src, dst), count_bytes, left, came)
+
+    def send_along(self, lane: Lane, count_bytes: float, left: Call, came: Call) -> None:
+        """Send as :meth:`send` over this connection."""
+        wire = self._wire(lane)
         wire.sent.append((left, came))
         self._network.send(wire.number, count_bytes / self.goodput)
 
@@ -134,9 +149,8 @@ class Wires:
             if isinstance(change, RateChange):
                 rates_bps[change.link] = change.rate_bps
             if isinstance(change, PathChange):
-                for (src, dst), wire in self._wires.items():
-                    (path,) = ways_of(self.links.topology, self._seed, src, dst)
-                    wire.path = self.links.moved(wire.number, wire.path, path, change)
+                for lane, wire in self._wires.items():
+                    wire.path = self.links.moved(wire.number, wire.path, self._path(lane), change)
             if isinstance(change, DelayChange | PathChange):
                 for wire in self._wires.values():
                     wire.delay_s = self._delay_of(wire.path)
@@ -146,17 +160,21 @@ class Wires:
     def _delay_of(self, path: tuple[int, ...]) -> float:
         return float(self.links.delay_s[list(path)].sum())
 
-    def _wire(self, src: int, dst: int) -> _Wire:
-        """Return the connection between two nodes."""
-        known = self._wires.get((src, dst))
+    def _wire(self, lane: Lane) -> _Wire:
+        known = self._wires.get(lane)
         if known is None:
-            path, *others = ways_of(self.links.topology, self._seed, src, dst)
-            if others:
-                names = " and ".join(self.links.topology.nodes[node].name for node in (src, dst))
-                raise TopologyError(
-                    f"{names} have {1 + len(others)} connections; traces are simulated over one",
-                    fix="take a topology without parallel circuits and without every_nic",
-                )
-            known = self._wires[src, dst] = _Wire(self._network.connect(path), path, self._delay_of(path))
+            path = self._path(lane)
+            known = self._wires[lane] = _Wire(self._network.connect(path), path, self._delay_of(path))
             self._by_number[known.number] = known
         return known
+
+    def _path(self, lane: Lane) -> tuple[int, ...]:
+        """Return the path of a connection over the topology as it is now."""
+        ways = list(ways_of(self.links.topology, self._seed, lane.src, lane.dst))
+        if lane.circuit is None and len(ways) > 1:
+            names = " and ".join(self.links.topology.nodes[node].name for node in (lane.src, lane.dst))
+            raise TopologyError(
+                f"{names} have {len(ways)} connections; traces are simulated over one",
+                fix="take a topology without parallel circuits and without every_nic",
+            )
+        return ways[lane.circuit or 0]

@@ -114,6 +114,39 @@ def test_trials_of_a_scheduler_are_played_and_judged(scheme: str, stale: int | N
     assert "scheduler_median_s" not in record["metrics"] or record["metrics"]["scheduler_median_s"] is None
 
 
+def test_a_replica_of_a_scheduler_is_played_and_judged(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path, "arms=[{topology: star(hosts=6), scheme: 'mlfabric_a(divergence_updates=2)'}]")
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+    assert outcome.record["metrics"]["replica_behind_max"] <= 2
+    assert "replica_error" not in outcome.record["metrics"] or outcome.record["metrics"]["replica_error"] is None
+    assert samples_of(outcome)["behind"].max() <= 2
+    (check,) = (each for each in outcome.record["fidelity"]["checks"] if each["name"] == "divergence")
+    assert check["ok"]
+    assert len(samples_of(outcome)) == 10 * trial.job.world
+
+
+def test_keys_of_a_box_are_played_and_judged(tmp_path: Path) -> None:
+    slow = "{kind: rate, links: [h0-s0], share: 10 %, at: iteration 4}"
+    arms = "[{topology: 'star(hosts=5,server_nics=3,routing=every_nic)', scheme: 'pbox(cores=2)'}]"
+    trial, outcome = perturbed(tmp_path, slow, arms=arms)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+    for link in outcome.record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=1e-3)
+    took_s = gst_s(outcome)
+    assert took_s[0] == pytest.approx(whole_s(trial), rel=0.05)
+    assert min(took_s[5:]) > 5 * took_s[0]
+
+
+def test_jobs_share_a_box(tmp_path: Path) -> None:
+    """Two jobs of two workers take twice as long on a box as one."""
+    _, alone = played(tmp_path, "arms=[{topology: star(hosts=3), scheme: pbox}]")
+    jobs = ", ".join(f"{{name: {name}, scheme: service, hosts: 2}}" for name in "ab")
+    _, shared = played(tmp_path, f"arms=[{{topology: star(hosts=5), service: pbox, jobs: [{jobs}]}}]")
+    for job in shared.record["jobs"]:
+        assert job["metrics"]["gst_median_s"] == pytest.approx(2 * float(np.median(gst_s(alone))), rel=0.05)
+        assert job["fidelity"]["verdict"] == "SIMULATED"
+
+
 def test_iterations_take_their_computing_and_the_time_of_the_busiest_link(tmp_path: Path) -> None:
     trial, outcome = played(tmp_path)
     assert outcome.record["metrics"]["jct_s"] == pytest.approx(10 * (0.3 + whole_s(trial)))
@@ -443,8 +476,15 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
             "runs no programs",
         ),
         (
-            ["arms=[{topology: star(hosts=5), scheme: mlfabric_a(divergence_updates=3)}]"],
-            r"cannot play mlfabric_a\(divergence_updates=3\) of kind fabric",
+            [
+                "arms=[{topology: star(hosts=6), jobs: [{name: a, scheme: pbox, hosts: [h0, h1, h2]}, "
+                "{name: b, scheme: ring, hosts: [h3, h4]}]}]"
+            ],
+            r"cannot play the job a \(pbox\) beside the job b \(ring\)",
+        ),
+        (
+            ["arms=[{topology: star(hosts=4), scheme: pbox}]", "workload.overlap=layer"],
+            "overlap: layer is not simulated",
         ),
         (
             ["workload.overlap=layer", "arms=[{topology: star(hosts=4), scheme: ssp}]"],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.workloads.job import Compute, Replay
 from testbed.workloads.learning import replay as replay_module
-from testbed.workloads.learning.replay import FORWARD, PERIOD, Checked, Player, Values
+from testbed.workloads.learning.replay import FORWARD, PERIOD, Checked, Player, Values, norms
 
 
 @settings(max_examples=30, deadline=None)
@@ -54,6 +54,16 @@ def test_one_wrong_element_is_counted() -> None:
     assert one.wrong(7) == 0
     one.gradient[42] += 1
     assert one.wrong(7) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(world=st.integers(1, 4), floats=st.integers(1, 300), iteration=st.integers(0, 200), seed=st.integers(0, 9))
+def test_a_norm_is_known_without_the_gradient(world: int, floats: int, iteration: int, seed: int) -> None:
+    norm = norms(floats, seed, world)
+    for rank in range(world):
+        values = Values(floats, seed, rank, world)
+        values.fill(iteration)
+        assert norm(rank, iteration) == pytest.approx(float(np.linalg.norm(values.gradient)))
 
 
 def test_gradients_differ_between_ranks_and_iterations() -> None:

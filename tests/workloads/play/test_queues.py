@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -107,6 +108,41 @@ def test_acknowledgements_wait_behind_what_goes_the_other_way() -> None:
     assert made.carried_bytes()[0] == pytest.approx(BUFFER_BYTES, abs=2 * SEGMENT_BYTES)
     made.advance(6.0)
     assert made.carried_bytes()[0] == pytest.approx(2 * BUFFER_BYTES, rel=0.2)
+
+
+def waiting_acknowledgements() -> Queues:
+    """A network in which those of connections along links 0 and 2 wait for some seconds behind another connection."""
+    made = Queues(np.array([80e6, 8e6, 80e6, 80e6, 80e6, 80e6]))
+    made.send(made.connect([4, 1]), 200_000_000)
+    made.advance(20.0)
+    made.grow()
+    return made
+
+
+def test_a_window_that_grows_doubles_each_time_that_acknowledgements_are_back() -> None:
+    """A segment is under way at first, then 128 packets more, and then twice as many each time."""
+    made = waiting_acknowledgements()
+    made.send(made.connect([0, 2]), 80_000_000)
+    sent = []
+    for step in range(160):
+        made.advance(20.0 + step / 10)
+        sent.append(round(made.carried_bytes()[0] / SEGMENT_BYTES))
+    standing = [count for count, times in Counter(sent).items() if times > 10]
+    assert standing[:4] == [1, 4, 10, 22]
+
+
+def test_a_window_that_has_grown_stays() -> None:
+    """The first message takes several times as long as acknowledgements, and the second one goes at once."""
+    made = waiting_acknowledgements()
+    took_s, sender = [], made.connect([0, 2])
+    for _ in range(2):
+        begun_s = made.now_s
+        made.send(sender, 2_000_000)
+        while sender not in made.advance(made.now_s + 1):
+            pass
+        took_s.append(made.now_s - begun_s)
+    assert took_s[0] > 8.0
+    assert took_s[1] < 4.0
 
 
 def test_what_a_bridge_hands_on_still_counts_for_its_sender() -> None:

@@ -55,7 +55,7 @@ class _Worker:
 
 
 class Played:
-    """A trial's updates, from the first to the last."""
+    """A trial's updates, which begin at this moment of the wires."""
 
     def __init__(self, plan: Forest, asked: Iterations, wires: Wires) -> None:
         self._names, self._asked, self._wires = plan.nodes, asked, wires
@@ -69,15 +69,16 @@ class Played:
         ]
         self._workers = [_Worker(rank, node, len(served)) for rank, node in enumerate(plan.workers)]
 
+        for worker in self._workers:
+            self._begin(worker)
+
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Play, and return by process the lines of iterations, and what the last line says besides what all say.
+        """Return by process the lines of iterations, and what the last line says besides what all say, once the wires
+        have run.
 
         Raises:
             TrialError: workers wait for what never comes.
         """
-        for worker in self._workers:
-            self._begin(worker)
-        self._wires.run()
         if waiting := [self._names[worker.node] for worker in self._workers if worker.goes_on]:
             raise TrialError(
                 f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
-from testbed.workloads.kinds.parts import Iterations, Simulation
+from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
 from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class UpdatesSimulation(Simulation[Forest]):
         """Count a note and floats, to a server and back, and to its replica."""
         return len(plan.workers) * len(servers(plan)) * (6 if replicas(plan) else 4)
 
-    def play(self, plan: Forest, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def begin(self, plan: Forest, asked: Iterations, wires: Wires) -> Lines:
         from testbed.workloads.kinds.asynchronous.played import Played
 
-        return Played(plan, asked, wires).lines()
+        return Played(plan, asked, wires).lines

@@ -132,7 +132,7 @@ def _replicated(
     (replica,) = told
     copied = lines(replica["copied"], len(plan.workers))
     whole, wrong = Feeding.told(done).whole(journal, copied, server["momentum"])
-    return Replicated(wrong) if wrong else replicated(plan, server, journal, whole, replica["lines"])
+    return Replicated(wrong) if wrong else replicated(plan, server, journal, whole, replica.get("lines"))
 
 
 def _norms(server: Mapping[str, Any], world: int) -> dict[tuple[int, int], float]:

@@ -21,7 +21,7 @@ import numpy as np
 from testbed.base.errors import TrialError
 from testbed.workloads.kinds.fabric import fates
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
-from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
+from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
@@ -35,6 +35,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Gather,
     Give,
     Gradient,
+    Held,
     Nears,
     Note,
     Order,
@@ -48,6 +49,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
 from testbed.workloads.kinds.fabric.processes.passing import Passing
 from testbed.workloads.kinds.parts import Iterations
 from testbed.workloads.learning.parts import spans
+from testbed.workloads.learning.replay import norms
 from testbed.workloads.play.wires import Call, Wires
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.chunks import FLOAT_BYTES
@@ -75,6 +77,8 @@ class _Daemon:
         self.early: dict[int, list[Gradient]] = defaultdict(list)
         """Updates that came before the scheduler's note about their sum."""
         self.shards: dict[int, Weights] = {}
+        self.kept: dict[int, int] = {}
+        """Versions of the worker's updates that are still to go to the replica, by number."""
         self.lines: list[dict[str, Any]] = []
         self.version = self.known = 0
         self.start_s = self.ready_s = 0.0
@@ -86,8 +90,9 @@ class _Server:
 
     def __init__(self, plan: Fabric, node: int, shard: int) -> None:
         allowed = math.inf if len(plan.servers) == 1 else 0
+        lead = None if plan.replica is None else plan.options.lead(0.0)
         self.node, self.shard = node, shard
-        self.journal = Journal(plan.options.delay_bound, None, 0.0, allowed)
+        self.journal = Journal(plan.options.delay_bound, lead, 0.0, allowed)
         self.received: list[tuple[int, int]] = []
         self.known = dict.fromkeys(plan.workers, 0)
         self.untold: list[Entry] = []
@@ -95,8 +100,17 @@ class _Server:
         """Version of the weights that workers get now, and how many entries of the journal are behind them."""
 
 
+class _Replica:
+    """A replica: its journal, what came, and how many updates the server knows it to have."""
+
+    def __init__(self, node: int) -> None:
+        self.node, self.journal = node, Copy()
+        self.received: list[tuple[int, int]] = []
+        self.told = 0
+
+
 class Played:
-    """A trial's updates, from the first to the last.
+    """A trial's updates, which begin at this moment of the wires.
 
     Args:
         makes_sums: servers add a round of gradients up, and have no weights.
@@ -115,18 +129,20 @@ class Played:
         }
         holders = plan.roots or plan.servers
         self._servers = {node: _Server(plan, node, 0 if plan.roots else shard) for shard, node in enumerate(holders)}
+        self._replica = None if plan.replica is None else _Replica(plan.replica)
+        self._norm = norms(asked.floats, asked.seed, self._world) if self._replica else _no_norm
         self._decided_count = 0
         wires.watch(self._change, lambda: bool(self._waiting))
+        for daemon in self._daemons.values():
+            self._begin(daemon)
 
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """Play, and return by process the lines of iterations, and what the last line says besides what all say.
+        """Return by process the lines of iterations, and what the last line says besides what all say, once the wires
+        have run.
 
         Raises:
             TrialError: workers wait for what never comes.
         """
-        for daemon in self._daemons.values():
-            self._begin(daemon)
-        self._wires.run()
         if self._waiting:
             raise TrialError(
                 f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
@@ -139,6 +155,9 @@ class Played:
         for node, server in self._servers.items():
             name = f"{names[node]}.daemon" if node in self._daemons else names[node]
             said[name] = [self._served(server)]
+        if self._replica is not None:
+            copied = {"copied": _lines(self._replica.journal), "received": self._replica.received}
+            said[names[self._replica.node]] = [copied]
         said[names[self._plan.scheduler]] = [self._scheduler.said()]
         return said
 
@@ -149,10 +168,11 @@ class Played:
 
     def _served(self, server: _Server) -> dict[str, Any]:
         """Return what a server reports, as :meth:`.server.Server.said`."""
-        steps = [
-            [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares] for step in server.journal.steps
-        ]
-        return {"journal": steps, "received": server.received, "update_bytes": self._bytes[server.shard]}
+        journal = server.journal
+        said = {"journal": _lines(journal), "received": server.received, "update_bytes": self._bytes[server.shard]}
+        if self._replica is not None:
+            said |= {"leads": journal.leads, "norms": list(journal.norms.items()), "momentum": 0.0}
+        return said
 
     def _change(self, rates_bps: Mapping[int, float]) -> None:
         """Have the scheduler hear of new rates; not once all is done, or a trial whose links change again and again
@@ -188,8 +208,13 @@ class Played:
         self._wires.at(daemon.start_s + lasts_s, partial(self._push, daemon))
 
     def _push(self, daemon: _Daemon) -> None:
-        daemon.ready_s = self._wires.now_s
-        self._scheduler.tell(daemon.node, Ready(self._number(daemon), daemon.version, 0.0))
+        daemon.ready_s, number = self._wires.now_s, self._number(daemon)
+        if self._replica is not None:
+            daemon.kept[number] = daemon.version
+        self._scheduler.tell(daemon.node, Ready(number, daemon.version, self._norm_of(number)))
+
+    def _norm_of(self, number: int) -> float:
+        return self._norm(number % self._world, number // self._world)
 
     def _number(self, daemon: _Daemon) -> int:
         """Return the number of a worker's update."""
@@ -215,8 +240,10 @@ class Played:
     # Daemons.
 
     def _send(self, daemon: _Daemon, note: Send) -> None:
-        """Send the worker's update."""
-        told = Gradient((note.update,), (daemon.version,), ALONE, note.group, 1, note.shard, 0, (0.0,))
+        """Send the worker's update: to the replica one that it may have made before."""
+        version = daemon.kept.pop(note.update) if note.target in self._plan.to_replica else daemon.version
+        alone = (note.update,), (version,), ALONE
+        told = Gradient(*alone, note.group, 1, note.shard, 0, (self._norm_of(note.update),))
         self._send_gradient(daemon, note.target, told, note.rate_bps)
 
     def _send_gradient(self, daemon: _Daemon, target: int, told: Gradient, rate_bps: float) -> None:
@@ -229,6 +256,8 @@ class Played:
             self._tell_arrived(told.members, Leg(source, target, told.members, told.shard))
             if target in self._daemons:
                 self._collect(self._daemons[target], told)
+            elif self._replica is not None and target == self._replica.node:
+                self._copy(self._replica, told)
             else:
                 self._hold(self._servers[target], told)
 
@@ -259,7 +288,8 @@ class Played:
             return
         del daemon.groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
-        told = Gradient(note.members, versions, note.shares, note.group, 1, note.shard, 0, (0.0,) * len(versions))
+        norms = tuple(map(self._norm_of, note.members))
+        told = Gradient(note.members, versions, note.shares, note.group, 1, note.shard, 0, norms)
         self._send_gradient(daemon, note.target, told, group.go.rate_bps)
 
     def _take_weights(self, daemon: _Daemon, note: Weights) -> None:
@@ -296,19 +326,53 @@ class Played:
         told_s = self._transfers.told_s(leg.target)
         self._scheduler.tell(leg.target, Arrived(members, leg.source, leg.shard, told_s))
 
+    # The replica.
+
+    def _tell_replica(self, server: _Server, note: Order | Decided) -> None:
+        replica = self._replica
+        if replica is not None:
+            self._transfers.note(server.node, replica.node, note, partial(self._follow, replica, note))
+
+    def _follow(self, replica: _Replica, note: Order | Decided) -> None:
+        if isinstance(note, Order):
+            replica.journal.expect(note.updates, note.versions)
+        else:
+            replica.journal.decided(note.entries)
+        self._level(replica)
+
+    def _copy(self, replica: _Replica, told: Gradient) -> None:
+        """Take an update, or a sum, that has come to the replica."""
+        if not replica.journal.arrive(_unit(told)):
+            raise ValueError(f"the replica had some of updates {list(told.members)} before")
+        replica.received.append((told.members[0], self._bytes[0]))
+        self._level(replica)
+
+    def _level(self, replica: _Replica) -> None:
+        """Apply what the server has applied, and tell it how many updates are here."""
+        while replica.journal.next() is not None:
+            pass
+        if replica.journal.here > replica.told:
+            replica.told, (server,) = replica.journal.here, self._servers.values()
+            heard = partial(self._heard, server, replica.told)
+            self._transfers.note(replica.node, server.node, Held(replica.told), heard)
+
+    def _heard(self, server: _Server, count: int) -> None:
+        server.journal.replicated = count
+        self._apply(server)
+
     # Servers.
 
     def _hold(self, server: _Server, told: Gradient) -> None:
         """Hold an update, or a sum, which has come, until its turn."""
-        unit = Unit(told.members, told.versions, told.group >= 0, told.shares)
-        if not server.journal.arrive(unit):
+        if not server.journal.arrive(_unit(told), told.norms):
             raise ValueError(f"some of updates {list(told.members)} were here before")
         server.received.append((told.members[0], self._bytes[server.shard]))
         self._apply(server)
 
     def _serve(self, server: _Server, note: Order | Dropped | Commit | Give) -> None:
         if isinstance(note, Order):
-            server.journal.expect(note.updates, note.versions)
+            server.journal.expect(note.updates, note.versions, note.norms)
+            self._tell_replica(server, note)
         elif isinstance(note, Dropped):
             self._decided(server, server.journal.drop(note.update, note.version))
         elif isinstance(note, Commit):
@@ -323,6 +387,7 @@ class Played:
 
     def _decided(self, server: _Server, step: Step) -> None:
         """Report a step; where sums are made, a round of them."""
+        self._tell_replica(server, Decided(tuple(step.entries), server.journal.version))
         server.untold += step.entries
         if self._makes_sums and len(server.untold) < self._world:
             return
@@ -356,3 +421,17 @@ class Played:
             server.known |= dict.fromkeys(nodes, count)
             send = partial(self._send_weights, server.node, first, note, NO_FLOATS, rate_bps)
             self._wires.at(said_s + wait_s, send)
+
+
+def _unit(told: Gradient) -> Unit:
+    return Unit(told.members, told.versions, told.group >= 0, told.shares)
+
+
+def _lines(journal: Journal) -> list[list[Any]]:
+    """Return a journal as processes report it."""
+    return [[int(step.fate), step.unit.members, step.unit.versions, step.unit.shares] for step in journal.steps]
+
+
+def _no_norm(_rank: int, _iteration: int) -> float:
+    """Return the norm of an update where nobody needs it."""
+    return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -45,18 +45,23 @@ class Replicated:
 
 
 def replicated(
-    plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line], copied: Sequence[Line], lines: Sequence[float]
+    plan: Fabric,
+    server: Mapping[str, Any],
+    journal: Sequence[Line],
+    copied: Sequence[Line],
+    lines: Sequence[float] | None,
 ) -> Replicated:
-    """Check the replica; ``copied`` is its journal, and ``lines`` is what it reports of its weights."""
-    off = apart(server["lines"], lines)
+    """Check the replica; ``copied`` is its journal, and ``lines`` is what it reports of its weights; None where there
+    are no weights, as in simulated time."""
+    off = None if lines is None else apart(server["lines"], lines)
     momentum = server["momentum"]
     wrong = other(counted(journal, momentum), counted(copied, momentum)) or _impossible(server["leads"], journal)
-    if not wrong and off > MOST_APART:
+    if not wrong and off is not None and off > MOST_APART:
         wrong = f"the replica's weights end {off:.2g} of their norm away from the server's"
     if wrong:
         return Replicated(wrong)
     found = until(plan, server, journal)
-    return Replicated("", found.behind, {**found.metrics, "replica_error": off})
+    return found if off is None else replace(found, metrics={**found.metrics, "replica_error": off})
 
 
 def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Replicated:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.parts import Iterations, Simulation
+from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
 
 if TYPE_CHECKING:
     from testbed.workloads.learning.buckets import Gradient
@@ -29,16 +28,17 @@ class FabricSimulation(Simulation[Fabric]):
         self._makes_sums = makes_sums
 
     def knows(self, plan: Fabric) -> bool:
-        """Whether there is no replica."""
-        return plan.replica is None
+        return True
 
     def messages(self, plan: Fabric, chunks: tuple[Gradient, int]) -> int:
-        """Count notes and pieces of floats of an update and weights of each worker, straight."""
+        """Count notes and pieces of floats of an update and weights of each worker, straight, and of an update for the
+        replica."""
         from testbed.workloads.kinds.fabric.played_transfers import FIRST, LAST
 
-        return 2 * (FIRST + LAST + NOTES) * len(plan.workers) * len(plan.servers)
+        moved = 2 * len(plan.servers) + (plan.replica is not None)
+        return moved * (FIRST + LAST + NOTES) * len(plan.workers)
 
-    def play(self, plan: Fabric, asked: Iterations, wires: Wires) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def begin(self, plan: Fabric, asked: Iterations, wires: Wires) -> Lines:
         from testbed.workloads.kinds.fabric.played import Played
 
-        return Played(plan, asked, wires, makes_sums=self._makes_sums).lines()
+        return Played(plan, asked, wires, makes_sums=self._makes_sums).lines

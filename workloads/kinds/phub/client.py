@@ -21,6 +21,11 @@ there."""
 _ANSWER = {PUSH: KEPT, PUSH_PULL: VALUE, PULL: VALUE}
 
 
+def window(plan: Plan) -> float:
+    """Return how many keys of a core a worker may have on the way."""
+    return math.inf if plan.aggregation == "wide" else _WINDOW_ACROSS if plan.homes else _WINDOW
+
+
 class Client(Keyed):
     """A worker that is connected with all cores that it sends keys to.
 
@@ -45,7 +50,7 @@ class Client(Keyed):
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in ends]
         self._due: list[set[tuple[int, int]]] = [set() for _ in ends]
         """By core, the answers that are to come, as (kind, key)."""
-        self._window = math.inf if plan.aggregation == "wide" else _WINDOW_ACROSS if plan.homes else _WINDOW
+        self._window = window(plan)
         self._answered_s = 0.0
 
     def ask(self, kind: int, keys: Sequence[int]) -> None:

@@ -20,6 +20,7 @@ from testbed.workloads.kinds.parts import Carrier, Connections, OwnSamples, Shar
 from testbed.workloads.kinds.phub import cost as costs
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
 from testbed.workloads.kinds.phub.plan import Plan, from_fields
+from testbed.workloads.kinds.phub.simulation import BoxSimulation
 from testbed.workloads.kinds.process import Process
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -60,6 +61,7 @@ class BoxKind(Kind[Plan]):
     connections = Connections(are_parallel=True, are_chosen=True)
     wording = BoxWording()
     sharing = BoxSharing()
+    simulation = BoxSimulation()
     own_samples = OwnSamples(numbers=("ready_s_*", "pushed_s_*", "back_s_*"))
 
     def check_form(self, plan: Plan, topology: Topology) -> None:

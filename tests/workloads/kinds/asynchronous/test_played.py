@@ -40,7 +40,10 @@ def played(
     plan, done = build(scheme, topology, [FLOATS]), list[int]()
     paces_s = [*paces_s, *[paces_s[-1]] * len(plan.workers)][: len(plan.workers)]
     asked = Iterations(FLOATS, count, [Compute("paced", pace_s) for pace_s in paces_s], done.append)
-    said = KIND.simulation.play(plan, asked, Wires(topology, Queues.over(topology), Planned()))
+    wires = Wires(topology, Queues.over(topology), Planned())
+    lines_of = KIND.simulation.begin(plan, asked, wires)
+    wires.run()
+    said = lines_of()
     return plan, {plan.nodes.index(name): [dict(line) for line in lines] for name, lines in said.items()}, done
 
 

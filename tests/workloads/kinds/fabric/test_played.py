@@ -57,7 +57,10 @@ class Trial:
         computes = [Compute("paced", pace_s) for pace_s in self.paces_s]
         asked = Iterations(FLOATS, count, computes, self.done.append, seed=1)
         kind = of(plan)
-        said = kind.simulation.play(plan, asked, Wires(topology, Queues.over(topology), Planned(changes)))
+        wires = Wires(topology, Queues.over(topology), Planned(changes))
+        lines_of = kind.simulation.begin(plan, asked, wires)
+        wires.run()
+        said = lines_of()
         self.said = json.loads(json.dumps({name: list(lines) for name, lines in said.items()}))
         names = [process.name for process in kind.processes(plan)]
         assert sorted(names) == sorted(self.said)
@@ -174,6 +177,29 @@ def test_a_link_that_comes_back_is_used_again() -> None:
     assert trial.took_s() == pytest.approx([5.5], rel=CLOSE)
 
 
+def test_a_replica_is_no_further_behind_than_allowed() -> None:
+    """Workers send to the server as fast as its link takes updates, and the replica's link carries an update of each,
+    too. So the server waits for it, and goes on when it has been told."""
+    trial = Trial("mlfabric_a(divergence_updates=1,window=0)", 6, [0.0], count=3)
+    copies = [each for each in trial.transfers if each.target == trial.plan.replica]
+    assert sum(each.members for each in copies) == len(trial.samples)
+    assert trial.samples["behind"].max() == 1
+    assert trial.told.metrics["replica_behind_max"] == 1
+    assert "replica_error" not in trial.told.metrics, "there are no weights"
+
+
+def test_a_replica_follows_by_the_norms_of_updates() -> None:
+    """An update's norm is about the root of 21.5 times its floats: 2,318."""
+    behind = []
+    for bound in (2_000, 5_000, 100_000):
+        trial = Trial(f"mlfabric_a(divergence_bound={bound},window=0)", 6, [0.0, 1.0], count=4)
+        most = trial.samples.loc[trial.samples["behind"] > 1, "divergence"]
+        assert not len(most) or most.max() <= bound
+        behind.append(trial.samples["behind"].max())
+    assert behind[:2] == [1, 2]
+    assert behind[2] > 2
+
+
 def test_a_trial_is_nearly_the_one_on_an_ideal_network() -> None:
     trial = Trial("mlfabric_a(aggregators=1)", 8, [0.5, 2.0, 4.0], count=6)
     workers = len(trial.plan.workers)
@@ -195,6 +221,8 @@ def test_the_same_trial_is_played_alike() -> None:
             "mlfabric_ssp(staleness={few},servers={servers},window={window})",
             "mlfabric_s(aggregators={few},window={window})",
             "mlfabric_s(root=random,window={window})",
+            "mlfabric_a(divergence_updates=2,aggregators={few},window={window})",
+            "mlfabric_a(divergence_bound=5000,delay_bound=3,window={window})",
         ]
     ),
     few=st.integers(0, 2),
