@@ -419,10 +419,7 @@ def _other_networks(run: Run, every: Pairs) -> str:
     differing = [pair for pair in every if not pair.is_on_one_network]
     if not differing:
         return ""
-    each = [
-        f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
-        for network, labels in _by_network(run).items()
-    ]
+    each = [f"{words.named(labels)} ran on {network}" for network, labels in _by_network(run).items()]
     what = (
         " Arms with different numbers of workers are compared only by samples per second."
         if any(pair.is_by_samples for pair in differing)

@@ -46,9 +46,9 @@ SAME_DEFINED = (
 )
 SPEED_DEFINED = (
     "A speed-up is the first arm's time divided by the arm's time. Trials with the same setting and repeat, which ran "
-    "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If neither arm has one, "
-    "all of their trials count. There is no speed-up if no pair is left, if only one of the two arms has a VALID trial, "
-    "or if scripts did different numbers of iterations or of sums."
+    "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If neither arm has "
+    "one, all of their trials count. There is no speed-up if no pair is left, if only one of the two arms has a VALID "
+    "trial, or if scripts did different numbers of iterations or of sums."
 )
 SAMPLES = (
     " An arm with another number of workers than the first arm trains another number of samples in an iteration. Its "
@@ -200,6 +200,12 @@ def _failed(study: Study) -> list[str]:
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
     did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
+    if len(rankings) == 1:
+        only = f"{words.setting(rankings[0].best)}{f' on {network}' if network else ''}"
+        what = (
+            f"{rankings[0].label} {did.removesuffix(' in')}" if rankings[0].winner else "the fastest show no difference"
+        )
+        return f"At {only}, the only setting with several arms, {what}."
     counts = words.firsts([ranking.winner for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
@@ -481,9 +487,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     ]
     if not same:
         return sentences
-    whose = (
-        words.listed(map(words.in_cell, same)) if len(same) <= words.MOST_NAMED else f"{len(same)} of {len(compared)}"
-    )
+    whose = words.named([words.in_cell(cell) for cell in same])
     return [*sentences, f"The interval of {whose} includes 1×, so no difference is shown."]
 
 
