@@ -97,7 +97,7 @@ def share(value: object) -> float:
     match = _SHARE.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
         raise SpecError(f"{value_text(value)} is not a share", fix="write it as 10 % or 0.1")
-    if float(match[1]) == 1 and not match[2]:
+    if match[0] == "1":  # 1.0 is a fraction
         raise SpecError(f"{value!r} could be 1 % or all", fix="write it as 1 % or 100 %")
     number = float(match[1]) / (100 if match[2] else 1)
     if not 0 <= number <= 1:

@@ -56,7 +56,7 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
     (groups.Size, _quantity(units.SIZE)),
     (groups.Speed, _quantity(units.SPEED)),
     (groups.Pace, _quantity(units.PACE)),
-    (groups.Share, _any_of({"type": "number", "minimum": 0, "exclusiveMaximum": 1}, _text(rf"{_NUMBER}\s*%?"))),
+    (groups.Share, _any_of({"type": "number", "minimum": 0, "maximum": 1}, _text(rf"{_NUMBER}\s*%?"))),
     (moments.When, _any_of(_quantity(units.TIME), _text(r"iteration\s+\d+"))),
     (text.TopologyText, TEXT),
     (text.SchemeText, TEXT),
