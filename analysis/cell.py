@@ -93,11 +93,11 @@ def partner(point: Point, others: Iterable[tuple[Point, _T]]) -> _T | None:
 def pairs(base: Iterable[Repeat[_T]], new: Iterable[Repeat[_T]]) -> list[tuple[_T, _T]]:
     """Two cells' trials repeat by repeat, as they ran one after the other, of those that each one's numbers are from.
 
-    Where only ``base`` has no VALID trial there are none: a ratio to what is INVALID would be shown with the numbers of
-    ``new``, which are not marked.
+    Where only one of them has a VALID trial there are none: a ratio is as good as the worse of its sides, and the one
+    that is not VALID is marked in another row.
     """
     (base_valid, before), (new_valid, after) = counted(base), counted(new)
-    if new_valid and not base_valid:
+    if base_valid != new_valid:
         return []
     return [(before[repeat], one) for repeat, one in after.items() if repeat in before]
 

@@ -212,6 +212,8 @@ def compare(
     failures = tuple(_failures(base, new, labels))
     if not found or (all(one.ratio is None for one in found) and (accept_failures or not failures)):
         raise _nothing(base, new, found, thresholds)
+    before, after = map(set, zip(*labels, strict=True))
+    sides = [(base, before | after)] if paired else [(base, before), (new, after)]
     return Comparison(
         base=base.name,
         new=new.name,
@@ -219,7 +221,7 @@ def compare(
         paired=paired,
         judged=tuple(found),
         allowed=tuple(told),
-        left_out=tuple(_left_out((base,) if paired else (base, new), thresholds)),
+        left_out=tuple(_left_out(sides, thresholds)),
         failures=failures,
         failures_accepted=accept_failures,
         only_new=() if arms else tuple(cell for cell in new.cells if cell not in base.cells),
@@ -366,9 +368,10 @@ def _counts(verdicts: Iterable[str]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or "no trial"
 
 
-def _left_out(sides: Sequence[Side], metrics: Collection[str]) -> Iterator[LeftOut]:
-    for side in sides:
-        for trial in side.trials:
+def _left_out(sides: Sequence[tuple[Side, Collection[str]]], metrics: Collection[str]) -> Iterator[LeftOut]:
+    """Yield the trials that were not used, of sides with the labels of the arms that are compared."""
+    for side, labels in sides:
+        for trial in (one for one in side.trials if one.cell.label in labels):
             spoilt = tuple(name for name in metrics if name in trial.values and not trial.valid_in(name))
             if spoilt or trial.verdict == FAILED:
                 verdict = joint_verdict(trial.verdicts[name] for name in spoilt) if spoilt else FAILED

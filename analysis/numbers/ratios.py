@@ -65,7 +65,7 @@ def of_samples(base: Samples, new: Samples, *, paired: bool) -> Interval:
 def over(base: Sequence[Numbers], new: Sequence[Numbers], name: str, *, paired: bool = True) -> Interval | None:
     """A number of the cell ``new`` over that of ``base``; ``paired`` unless they are of two runs.
 
-    None where no pair of trials counts, where only ``base`` has nothing VALID, or where they did different work.
+    None where no pair of trials counts, where only one cell has anything VALID, or where they did different work.
     """
     if not did_alike(base, new):
         return None
@@ -125,7 +125,7 @@ def workers(trials: Sequence[Numbers]) -> str:
 
 def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[list[float], list[float]]:
     (base_valid, before), (new_valid, after) = counted(_repeats(base, name)), counted(_repeats(new, name))
-    if new_valid and not base_valid:
+    if base_valid != new_valid:
         return [], []
     return list(before.values()), list(after.values())
 

@@ -378,23 +378,21 @@ def is_believable(run: Run) -> bool:
 
 
 def unreliable(run: Run) -> str:
-    """``Not reliable: GST is INVALID in 2 of these 3 trials (failed checks: CPU steal).``, or, if none is INVALID,
-    ``Not reliable: JCT is UNWATCHED (checks not made: stalls).``; of simulated ones ``GST is SIMULATED.``; empty if
-    the finding can be relied on."""
+    """``Not reliable: GST is INVALID (failed checks: CPU steal).``, or, if none is INVALID, ``Not reliable: JCT is
+    UNWATCHED (checks not made: stalls).``; of simulated ones ``GST is SIMULATED.``; empty if the finding can be relied
+    on. Without that, none of its trials is VALID in the number: nothing is compared of which one side alone is."""
     if is_believable(run):
         return ""
     told = found(run)
     number = told.number
     judged = [trial for cell in told.used for trial in cell.counted(number) if number in trial.numbers]
-    bad = [trial for trial in judged if not trial.valid_in(number)]
-    numbers = [trial.numbers[number] for trial in bad]
+    numbers = [trial.numbers[number] for trial in judged]
     verdict = joint_verdict(one.verdict for one in numbers)
     why = Counter(check for one in numbers for check in (one.unwatched if verdict == UNWATCHED else one.spoilt_by))
     names = shortened([check for check, _ in why.most_common()], words.MOST_NAMED)
     lead = "" if verdict == SIMULATED else "Not reliable: "
-    where = f" in {len(bad)} of these {len(judged)} trials" if len(bad) < len(judged) else ""
     checks = "checks not made" if verdict == UNWATCHED else "failed checks"
-    return f"{lead}{CALLED[number]} is {verdict}{where}{f' ({checks}: {names})' if names else ''}."
+    return f"{lead}{CALLED[number]} is {verdict}{f' ({checks}: {names})' if names else ''}."
 
 
 def unlike(run: Run) -> str:
@@ -421,10 +419,7 @@ def _other_networks(run: Run, every: Pairs) -> str:
     differing = [pair for pair in every if not pair.is_on_one_network]
     if not differing:
         return ""
-    each = [
-        f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
-        for network, labels in _by_network(run).items()
-    ]
+    each = [f"{words.named(labels)} ran on {network}" for network, labels in _by_network(run).items()]
     what = (
         " Arms with different numbers of workers are compared only by samples per second."
         if any(pair.is_by_samples for pair in differing)

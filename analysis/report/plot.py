@@ -202,11 +202,14 @@ def stacked(tables: Sequence[pd.DataFrame]) -> tuple[pd.DataFrame, list[tuple[in
 
 
 def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str, number: str) -> list[Trace]:
-    """Draw what theory says, as a thin dashed line in each arm's colour."""
+    """Draw what theory says, as a thin dashed line in each arm's colour; of an arm with one point, as a dash there."""
     traces = lines(run, group, first, along, value, "theory", number)
     for trace in traces:
         del trace["error_y"], trace["marker"], trace["name"]
         trace |= {"mode": "lines", "line": trace["line"] | {"dash": "4px,3px", "width": 1}}
+        if trace["rows"][1] - trace["rows"][0] == 1:  # a line needs two
+            look = {"color": trace["line"]["color"], "width": 1}
+            trace |= {"mode": "markers", "marker": {"symbol": "line-ew-open", "size": 16, "line": look}}
     return traces
 
 

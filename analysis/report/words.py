@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from testbed.analysis.numbers import stopping
+from testbed.analysis.numbers import repeats, stopping
 from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
@@ -203,6 +203,12 @@ def arm(trial: Trial) -> str:
     return f"{trial.label} (repeat {trial.repeat + 1})" if trial.repeat or trial.repeated else trial.label
 
 
+def title(trial: Trial, number: str) -> str:
+    """A trial among all of the run, for a figure of it; if it is not VALID in a number, with that in brackets."""
+    doubt = repeats.doubt([trial], number) if number in trial.numbers else ""
+    return f"{name(trial)} ({doubt} in {CALLED[number]})" if doubt else name(trial)
+
+
 def ratio(value: float) -> str:
     """``0.50×``."""
     return f"{value:.2f}×"
@@ -226,6 +232,8 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
     is_arms = len({cell.label for _, cell in values}) == len(values)
     names = [cell.label if is_arms else in_cell(cell) for _, cell in values]
     rows = [(value, as_text(value), name) for (value, _), name in zip(values, names, strict=True)]
+    if len(values) > 1 and len({text for _, text, _ in rows}) == 1 and all(cell.valid_in(number) for _, cell in values):
+        return f"{rows[0][1]} for all"
     if len(values) <= MOST_NAMED:
         return listed(
             marked(f"{text} for {name}", cell, number) for (_, text, name), (_, cell) in zip(rows, values, strict=True)

@@ -89,7 +89,7 @@ def size_bytes(value: object) -> int:
 
 
 def share(value: object) -> float:
-    """Share from 0 to 1 of a text or number: 0.1 of ``10 %`` or of 0.1.
+    """Share from 0 to 1 of a text or number: 0.1 of ``10 %`` or of 0.1. A bare 1 is refused: some mean ``1 %`` by it.
 
     Raises:
         SpecError: neither, or outside.
@@ -97,6 +97,8 @@ def share(value: object) -> float:
     match = _SHARE.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
         raise SpecError(f"{value_text(value)} is not a share", fix="write it as 10 % or 0.1")
+    if match[0] == "1":  # 1.0 is a fraction
+        raise SpecError(f"{value!r} could be 1 % or all", fix="write it as 1 % or 100 %")
     number = float(match[1]) / (100 if match[2] else 1)
     if not 0 <= number <= 1:
         raise SpecError(f"{value!r} is not a share of a whole", fix="give 0 % to 100 %, or 0 to 1")

@@ -55,12 +55,11 @@ def archive(
             }
         )
         return
-    of = max(made.done, made.planned or 0)  # a baseline or repeats.until adds rounds to what was planned
-    show(f"{made.done} of {counted(of, 'trial')}, {size_text(made.size_bytes)}")
+    show(f"{made.done} of {counted(made.in_all, 'trial')}, {size_text(made.size_bytes)}")
     if made.files:
         names = NOT_ON_A_LINE.sub(" ", shortened(made.files, MOST_FILES))
         show(f"packed {counted(len(made.files), 'file')} of {NOT_ON_A_LINE.sub(' ', str(made.folder))}: {names}")
-    if made.done < of:
+    if made.done < made.in_all:
         show("the run is not finished, and the archive's README says so; go on with:")
         print(f"  testbed run --resume {quote(str(run))}")
     for name, why in made.lacking.items():

@@ -176,14 +176,15 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     about = time_text(round(found["duration_s"]))
     guesses = {_guess(trial): None for trial in found["trials"]}
     known = "" if found["duration_known"] else f", if {' and '.join(guesses)}"
-    many = counted(len(found["trials"]), "trial")
+    may_grow = found["most_repeats"] > found["repeats"]
+    many = f"{'at least ' if may_grow else ''}{counted(len(found['trials']), 'trial')}"
     cells = (
         f" ({counted(len(rows), 'cell')}, {found['repeats']} repeats of each; the table has the first)"
         if found["repeats"] > 1
         else ""
     )
     lines = [f"{found['name']}: {many}{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
-    if found["most_repeats"] > found["repeats"]:
+    if may_grow:
         most = len(rows) * found["most_repeats"]
         at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
         lines.append(f"repeated until intervals are narrow enough: at most {counted(most, 'trial')}, about {at_most}")

@@ -147,7 +147,7 @@ class Lines:
         self._left = {trial.id: trial for trial in trials}
         self._numbers: dict[str, int] = {}  # of trials that were measured, in the order of their first attempts
         self._count = len(trials)
-        self._more = " or more" if trials and isinstance(trials[0].spec.repeats, Until) else ""
+        self._may_grow = bool(trials) and isinstance(trials[0].spec.repeats, Until)
         self._estimate = Estimate()
 
     def __enter__(self) -> Lines:
@@ -182,12 +182,16 @@ class Lines:
             del self._left[trial.id]
         is_repeated = trial.id in self._numbers
         number = self._numbers.setdefault(trial.id, len(self._numbers) + 1)
-        of = f"{number}/{self._count}{self._more}{', again' if is_repeated else ''}"
+        of = f"{self._of(number)}{', again' if is_repeated else ''}"
         lines = f"[{of}] {sentence(record)}".split("\n")
         if again:
             last = max(i for i, line in enumerate(lines) if not line.startswith(_NOTED))
             lines[last] += "; will be measured again"
         self._print("\n".join(lines))
+
+    def _of(self, number: int) -> str:
+        """``3/8``, or, if more can be needed, ``3 of at least 8``."""
+        return f"{number} of at least {self._count}" if self._may_grow else f"{number}/{self._count}"
 
     def tell(self, what: str) -> None:
         """Print a line that is about no single trial."""
@@ -264,11 +268,12 @@ class Live(Lines):
         self._bars.update(self._one, completed=iterations, told=told)
         done_s = self._estimate.of(self._trial) * iterations / total
         left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
+        least = "at least " if self._may_grow else ""
         self._bars.update(
             self._all,
             total=self._spent_s + done_s + left_s,
             completed=self._spent_s + done_s,
-            description=f"{self._count - len(self._left)} of {counted(self._count, 'trial')}{self._more}",
+            description=f"{self._count - len(self._left)} of {least}{counted(self._count, 'trial')}",
             told=f"about {time_text(round(left_s))} left",
         )
 

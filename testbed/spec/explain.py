@@ -162,6 +162,10 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
         if _is_set(whole, texts):  # a shell takes quotes away
             return f"{meaning} is not text", f'quote it: --set "{".".join(map(str, whole))}={quoted}"'
         return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"
+    if kind == "string_type" and isinstance(value, list):
+        items = [_word_at((*path, i), texts) for i in range(len(value))]
+        if words := [word for word in items if word]:  # YAML's no and yes were read as truth values
+            return f"[{', '.join(words)}] is not text", f"write one text, in quotes: {key}'{words[0]}'"
     problem = "empty text" if kind == "string_too_short" else f"{value_text(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
 

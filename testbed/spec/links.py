@@ -98,7 +98,7 @@ class Links(Group):
     @model_validator(mode="after")
     def _can_be(self) -> Links:
         if self.loss == 1:
-            raise refuse("a loss of 100 % lets no packet pass", "write a percent sign for percent: loss: 1 %")
+            raise refuse("a loss of 100 % lets no packet pass", "give less than 100 %")
         for delay_s in (self.delay_s, *(one.delay_s for one in self.own.values() if one.delay_s is not None)):
             try:
                 Impairment(delay_s, self.jitter_s, self.loss, self.reorder)

@@ -57,7 +57,7 @@ def exposed(study: Study) -> Question | None:
         (*room.rest(cells, where="results.csv"), *_left_out(cells)),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
-        tuple(_row(study, cell) for cell in room.chosen(cells)),
+        tuple(_without_dashes([_row(study, cell) for cell in room.chosen(cells)])),
     )
 
 
@@ -110,6 +110,12 @@ def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
         "Samples/s": words.UNKNOWN if values["throughput_sps"] is None else f"{values['throughput_sps']:.4g}",
         "Losses apart from Gloo's": _apart(study, cell),
     }
+
+
+def _without_dashes(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Leave out the columns in which no row has anything."""
+    kept = [name for name in rows[0] if any(row[name] != words.UNKNOWN for row in rows)]
+    return [{name: row[name] for name in kept} for row in rows]
 
 
 def _apart(study: Study, cell: MeasuredCell) -> str:

@@ -46,9 +46,9 @@ SAME_DEFINED = (
 )
 SPEED_DEFINED = (
     "A speed-up is the first arm's time divided by the arm's time. Trials with the same setting and repeat, which ran "
-    "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If an arm has none, "
-    "all of its trials count. There is no speed-up if no pair is left, if only the first arm has no VALID trial, or if "
-    "scripts did different numbers of iterations or of sums."
+    "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If neither arm has "
+    "one, all of their trials count. There is no speed-up if no pair is left, if only one of the two arms has a VALID "
+    "trial, or if scripts did different numbers of iterations or of sums."
 )
 SAMPLES = (
     " An arm with another number of workers than the first arm trains another number of samples in an iteration. Its "
@@ -200,6 +200,12 @@ def _failed(study: Study) -> list[str]:
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
     did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
+    if len(rankings) == 1:
+        only = f"{words.setting(rankings[0].best)}{f' on {network}' if network else ''}"
+        what = (
+            f"{rankings[0].label} {did.removesuffix(' in')}" if rankings[0].winner else "the fastest show no difference"
+        )
+        return f"At {only}, the only setting with several arms, {what}."
     counts = words.firsts([ranking.winner for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
@@ -258,7 +264,7 @@ def _against(study: Study, ranking: Ranking) -> str:
     """``0.61× the JCT``; a dash where it cannot be said."""
     best = ranking.best
     first = study.first(best)
-    if first is None or first is best or not _is_as_valid(study, best):
+    if first is None or first is best:
         return words.UNKNOWN
     number = faster_by(first, best)
     found = over(first, best, number)
@@ -318,13 +324,14 @@ def _unranked(ranking: Ranking) -> str:
 
 def speed_up(study: Study) -> Question | None:
     """How many times as fast as the first arm, for JCT and for GST; for samples per second where workers differ."""
-    others = study.having(lambda cell: _speed(study, cell))
-    if not others:
+    others = study.having(lambda cell: any(_speed_in(study, cell, kind) for kind, _ in KINDS))
+    drawn = [cell for group in others for cell in group.cells]
+    compared = [cell for cell in drawn if _speed(study, cell)]
+    if not drawn:
         return None
-    compared = [cell for group in others for cell in group.cells]
-    unlike = [cell for cell in compared if not _is_by_time(study, cell)]
+    unlike = [cell for cell in drawn if not _is_by_time(study, cell)]
     kinds = KINDS if unlike else KINDS[:2]
-    frame = pd.DataFrame([_speed_row(study, cell, [kind for kind, _ in kinds]) for cell in compared])
+    frame = pd.DataFrame([_speed_row(study, cell, [kind for kind, _ in kinds]) for cell in drawn])
     panels, start = [], 0
     for i, group in enumerate(others):
         for kind, title in kinds:
@@ -353,14 +360,14 @@ def speed_up(study: Study) -> Question | None:
         frame,
         tuple(panels),
         (
-            *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
+            *_speed_seen(study, compared),
             *_speed_doubts(study, compared),
             *([f"No speed-up of {'; '.join(told)}."] if told else []),
             *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
         plot.legend(study.run, study.along),
-        _speed_told(study, [cell for cell in compared if _is_as_valid(study, cell)]),
+        _speed_told(study, compared),
     )
 
 
@@ -382,28 +389,15 @@ def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[st
     )
 
 
-def _is_as_valid(study: Study, cell: MeasuredCell) -> bool:
-    """Whether a sentence may say its speed-up, which has no room for the mark that one arm is INVALID."""
-    first = study.first(cell)
-    if first is None:
-        return False
-    by = faster_by(first, cell)
-    return first.valid_in(by) == cell.valid_in(by)
-
-
 def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
-    """Say which arms' speed-up is left out, and which is shown although nothing of it is VALID."""
-    apart = [cell for cell in compared if not _is_as_valid(study, cell)]
-    doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
+    """Say which arms' speed-up is shown although nothing of it is VALID."""
+    doubtful = [cell for cell in compared if not cell.valid_in(_by(study, cell))]
     simulated = [cell for cell in doubtful if cell.doubt_in(_by(study, cell)) == SIMULATED]
     doubtful = [cell for cell in doubtful if cell not in simulated]
-    told: list[tuple[str, list[MeasuredCell]]] = []
-    for number in dict.fromkeys(_by(study, cell) for cell in compared):
-        of = [[cell for cell in cells if _by(study, cell) == number] for cells in (apart, doubtful)]
-        told += [
-            (f"Only one of the two arms is VALID in {CALLED[number]}, so nothing is said of", of[0]),
-            (f"Neither arm of the ratio is VALID in {CALLED[number]} for", of[1]),
-        ]
+    told = [
+        (f"Neither arm of the ratio is VALID in {CALLED[number]} for", [c for c in doubtful if _by(study, c) == number])
+        for number in dict.fromkeys(_by(study, cell) for cell in doubtful)
+    ]
     return [
         f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED, '; ')}."
         for what, cells in (*told, ("The ratio is SIMULATED for", simulated))
@@ -423,22 +417,30 @@ def _speed(study: Study, cell: MeasuredCell) -> Interval | None:
     return None if first is None or first is cell else faster(first, cell)
 
 
+def _speed_in(study: Study, cell: MeasuredCell, kind: str) -> Interval | None:
+    """Return how many times as fast it is by one number. Times are compared of arms with as many workers as the
+    first."""
+    first = study.first(cell)
+    is_time = kind != ratios.THROUGHPUT
+    if first is None or first is cell or (is_time and not _is_by_time(study, cell)):
+        return None
+    found = over(first, cell, kind)
+    return found.inverse if found and is_time else found
+
+
 def _is_by_time(study: Study, cell: MeasuredCell) -> bool:
     first = study.first(cell)
     return first is None or faster_by(first, cell) == ratios.JCT
 
 
 def _speed_row(study: Study, cell: MeasuredCell, kinds: Sequence[str]) -> dict[str, Any]:
-    """Times are compared of arms with as many workers as the first."""
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
     row = plot.identity(cell, study.along, faster_by(first, cell))
     if are_paired(first, cell):
         row["pairs"] = len(ratios.matched(first.numbers, cell.numbers, faster_by(first, cell))[0])
     for kind in kinds:
-        is_time = kind != ratios.THROUGHPUT
-        found = over(first, cell, kind) if _is_by_time(study, cell) or not is_time else None
-        row |= words.columns(f"{kind}_speed_up", found.inverse if found and is_time else found)
+        row |= words.columns(f"{kind}_speed_up", _speed_in(study, cell, kind))
     return row
 
 
@@ -485,9 +487,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     ]
     if not same:
         return sentences
-    whose = (
-        words.listed(map(words.in_cell, same)) if len(same) <= words.MOST_NAMED else f"{len(same)} of {len(compared)}"
-    )
+    whose = words.named([words.in_cell(cell) for cell in same])
     return [*sentences, f"The interval of {whose} includes 1×, so no difference is shown."]
 
 

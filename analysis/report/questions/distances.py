@@ -63,7 +63,7 @@ def probed(study: Study) -> Question | None:
         }
         for place, (order, groups) in enumerate(groups_of.items()):
             if groups:
-                told = f"{words.name(trial)}: {entry.probe}, hosts in the order of {order}"
+                told = f"{words.title(trial, GST)}: {entry.probe}, hosts in the order of {order}"
                 panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, list(rows))))
     more = f" Drawn are {len(shown)} of {len(every)} tables of distances." if len(every) > len(shown) else ""
     return Question(

@@ -92,7 +92,7 @@ def _fitting(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
-    title = words.name(trial) + (f": {trial.means}" if trial.means else "")
+    title = words.title(trial, JCT) + (f": {trial.means}" if trial.means else "")
     picture, problem = "", ""
     try:
         topology = network(trial)

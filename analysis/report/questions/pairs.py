@@ -40,7 +40,7 @@ def exchanged(study: Study) -> Question | None:
     frame, spans = plot.stacked([_table(trial) for trial in shown or trials])
     highest = float(frame["bytes"].max())
     panels = [
-        Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", _figure(trial, list(rows), highest))
+        Panel(f"pairs-{i}", f"{words.title(trial, JCT)}: measured, and predicted", _figure(trial, list(rows), highest))
         for i, (trial, rows) in enumerate(zip(shown, spans, strict=False))  # without any, the table has all
     ]
     left = len(trials) - len(shown)

@@ -67,7 +67,7 @@ def iterations(study: Study) -> Question | None:
         }
         tables.append(pd.concat([table, events], ignore_index=True).assign(**known))
         figure = _course_figure(table, events, rows, plot.colour(study.run, cell.label))
-        panels.append(Panel(f"events-{i}", words.name(trial), figure))
+        panels.append(Panel(f"events-{i}", words.title(trial, ITERATION_TIMES), figure))
     frame = pd.concat(tables, ignore_index=True)
     first = [name for name in frame if name not in _COURSE]
     more = f" Drawn are {len(shown)} of {len(every)}." if len(every) > len(shown) else ""
@@ -207,7 +207,7 @@ def gantt(study: Study) -> Question | None:
         table, said = _phases(trial)
         known: dict[str, Any] = {"arm": cell.label, "repeat": trial.repeat + 1}
         tables.append(table.assign(**known)[[*known, *table]])
-        caption = f"{words.name(trial)}: {said}"
+        caption = f"{words.title(trial, WAITING)}: {said}"
         panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(study, trial, table, start)))
         start += len(table)
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} arms." if len(shown) > MOST_PANELS else ""

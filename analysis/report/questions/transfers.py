@@ -57,7 +57,7 @@ def as_planned(study: Study) -> Question | None:
         table = _window(one)
         known: dict[str, Any] = {"arm": one.cell.label, **one.cell.point, "repeat": one.trial.repeat + 1}
         tables.append(table.assign(**known)[[*known, *table]])
-        caption = f"{words.name(one.trial)}: {len(table)} of {len(one.table):,} transfers"
+        caption = f"{words.title(one.trial, JCT)}: {len(table)} of {len(one.table):,} transfers"
         panels.append(Panel(f"transfers-{i}", caption, _chart(study, one, table, start)))
         start += len(table)
     drawn = pd.concat(tables, ignore_index=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from testbed.analysis import metrics
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
@@ -30,8 +31,9 @@ def masters(study: Study) -> Question | None:
         middle, end = first + len(course), first + len(course) + len(steps)
         tables.append(pd.concat([course, steps], ignore_index=True).assign(arm=trial.label, batch=trial.batch))
         shade = plot.colour(study.run, trial.label)
-        panels.append(Panel(f"tuning-{number}-speed", words.name(trial), _speed(trial, course, [first, middle], shade)))
-        said = f"{words.name(trial)}: global masters by host"
+        title = words.title(trial, JCT)
+        panels.append(Panel(f"tuning-{number}-speed", title, _speed(trial, course, [first, middle], shade)))
+        said = f"{title}: global masters by host"
         panels.append(Panel(f"tuning-{number}-masters", said, _masters(trial, [middle, end])))
         first = end
     more = f" Drawn are {len(panels) // 2} of {len(every)} trials." if len(every) > MOST_DRAWN else ""

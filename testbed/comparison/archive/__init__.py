@@ -35,6 +35,7 @@ class Archived:
         size_bytes: its size.
         done: how many trials of the run are finished.
         planned: how many it was to have; None if it does not say.
+        in_all: the same with rounds that were added while it ran.
         folder: the spec's, from which files are named.
         files: what the spec names, and is in the archive.
         lacking: by name, what the spec needs besides, and why it is not in the archive.
@@ -45,6 +46,7 @@ class Archived:
     size_bytes: int
     done: int
     planned: int | None
+    in_all: int
     folder: Path
     files: Sequence[str]
     lacking: Mapping[str, str]
@@ -76,19 +78,21 @@ def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Arc
     records = stored.records(run)
     named = named_files.of(run, records, source, more)
     facts = Facts(recorded, source.spec.name, records, again.command(recorded, records, source), named.lacking)
+    kept = list(contents.entries(run))
     entries = [
-        Entry("README.md", readme.page(facts).encode()),
+        Entry("README.md", readme.page(facts, [entry.name for entry in kept]).encode()),
         Entry("report.html", report_text([run]).encode()),
         Entry("requirements.txt", requirements.text(recorded.environment).encode()),
         Entry(facts.spec_name, again.spec_text(run).encode()),
         *(entry for entry in named.entries if entry.name != facts.spec_name),
-        *contents.entries(run),
+        *kept,
     ]
     entries.append(Entry(crate.NAME, crate.text(facts, entries).encode()))
     size_bytes = packing.pack(path, _stem(path), entries, facts.ended_s)
     files = [entry.name for entry in named.entries]
     return Archived(
-        *(path, size_bytes, facts.done, recorded.planned, named.folder, files, named.lacking), unused=named.unused
+        *(path, size_bytes, facts.done, recorded.planned, facts.in_all),
+        *(named.folder, files, named.lacking, named.unused),
     )
 
 

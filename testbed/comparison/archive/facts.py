@@ -36,16 +36,21 @@ class Facts:
         return sum(record["status"] == "done" for record in self.records.values())
 
     @property
+    def in_all(self) -> int:
+        """Number of trials that the run was to have. A baseline or ``repeats.until`` adds rounds, which count as
+        planned."""
+        return max(self.done, self.run.planned or 0)
+
+    @property
     def trials_text(self) -> str:
-        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too. Rounds
-        that were added to the planned ones count as planned."""
+        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too."""
         told = f": {verdicts(self.run)}" if self.records else ""
-        return f"{self.done} of {max(self.done, self.run.planned or 0)} trials are finished{told}"
+        return f"{self.done} of {self.in_all} trials are finished{told}"
 
     @property
     def is_whole(self) -> bool:
         """Whether all trials that were planned are finished."""
-        return self.run.planned is None or self.done >= self.run.planned
+        return self.done == self.in_all
 
     @property
     def repeats(self) -> int:

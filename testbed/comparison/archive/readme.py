@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from testbed.analysis.comparing.measured import RERUN
 from testbed.base.printable import NOT_ON_A_LINE, printable
 from testbed.base.units import time_text
 from testbed.comparison.archive.again import OUT, is_compared, is_simulated
@@ -23,9 +24,7 @@ PAGE = """\
 | file | what it is |
 |---|---|
 | `report.html` | the report; one page that needs no network |
-| `run/trials/` | a record of each trial |
-| `run/samples/` | tables: a row for each worker and iteration |
-| `run/env.json`, `run/resolved.json` | the machine; the spec with all defaults |
+{kept}
 | `{spec}` | the experiment, beside the files that it names or its script imports |
 | `requirements.txt` | the versions of Python packages |
 | `ro-crate-metadata.json` | the same list for programs (RO-Crate 1.1) |
@@ -49,6 +48,20 @@ Python files that it names. Then, in this folder:
 
 {lacking}The trials of this run took {took}. {compared}
 """
+KEPT = {
+    "trials/": "a record of each trial",
+    "samples/": "tables: a row for each worker and iteration",
+    "queues/": "tables: what waited at the links, a row for each link and window of time",
+    "transfers/": "tables: a row for each transfer that was planned",
+    "collectives/": "tables: a row for each collective and rank of a script",
+    "results.csv": "a table with a row for each trial",
+    "spec.yaml": "the spec as it was run",
+    "resolved.json": "the spec with all defaults",
+    "env.json": "the machine",
+    "comparison.": "the comparison with a baseline that the run ended with",
+    f"{RERUN}/": "what was measured again for that comparison; its files are called as in `run/`",
+}
+"""Meaning of what an archive has of a run, by the beginning of a name in its directory."""
 SHOWS, SHOWS_SIMULATED = "what was measured", "what was simulated"
 COMPARED = """\
 The command compares each arm with this run. `--allow` lets it compare
@@ -70,8 +83,9 @@ A comparison needs at least {needed} repeats to decide, and this run has {repeat
 inconclusive."""
 
 
-def page(facts: Facts) -> str:
-    """Markdown. What the run says of itself may be a stranger's: it is made printable, and stays on its line."""
+def page(facts: Facts, kept: Sequence[str]) -> str:
+    """Write the page in Markdown; ``kept`` are the names of the run's files in the archive. What the run says of itself
+    may be a stranger's: it is made printable, and stays on its line."""
     run = facts.run
     git: dict[str, Any] = run.environment.get("git") or {}
     simulated, command = is_simulated(run), _folded(facts.again)
@@ -79,6 +93,7 @@ def page(facts: Facts) -> str:
         name=facts.name,
         trials=facts.trials_text,
         unfinished="" if facts.is_whole else "**The run was not finished.** ",
+        kept=_kept(kept),
         spec=facts.spec_name,
         machine=_machine(run.environment),
         version=_line((run.environment.get("packages") or {}).get("testbed", "of an unknown version")),
@@ -96,6 +111,17 @@ def page(facts: Facts) -> str:
         ),
     )
     return printable(told)
+
+
+def _kept(names: Sequence[str]) -> str:
+    """Write a row for each kind of file that there is."""
+    there = {start: [name for name in names if name.startswith(f"{RUN}/{start}")] for start in KEPT}
+    files = {
+        start: f"`{RUN}/{start}`" if start.endswith("/") else ", ".join(f"`{name}`" for name in own)
+        for start, own in there.items()
+        if own
+    }
+    return "\n".join(f"| {told} | {KEPT[start]} |" for start, told in files.items())
 
 
 def _machine(environment: dict[str, Any]) -> str:

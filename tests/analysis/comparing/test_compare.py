@@ -198,6 +198,17 @@ def test_invalid_and_failed_trials_never_decide() -> None:
         compare(base, nothing, accept_failures=True)
 
 
+def test_trials_of_arms_that_are_not_compared_are_not_left_out() -> None:
+    bml = Cell("BML", 32)
+    cells = {cell: about(0.2, seed=seed) for seed, cell in enumerate((RING, PS, bml))}
+    spoilt = tuple(measured(cell, 10, 9.0, "INVALID") for cell in cells)
+    run = replace(side("a", cells), trials=(*side("a", cells).trials, *spoilt))
+    new = replace(side("b", cells), trials=run.trials)
+    assert {one.id for one in compare(run, run, arms=[("ring", "PS")]).left_out} == {one.id for one in spoilt[:2]}
+    told = compare(run, new, arms=[("ring", "PS")]).left_out
+    assert [(one.side, one.id) for one in told] == [("a", spoilt[0].id), ("b", spoilt[1].id)]
+
+
 def in_jct(one: Measured, verdict: str) -> Measured:
     """The trial with that verdict of its JCT, and so of its throughput."""
     return replace(one, verdict="INVALID", verdicts=dict(one.verdicts) | {"jct": verdict, "throughput": verdict})

@@ -295,18 +295,21 @@ def test_a_finding_rests_on_valid_trials(run: Run) -> None:
     first, other = (invalid(compared, name) for name in ("ps-b16", "bml-b16"))
     assert headline.finding(first).startswith("BML on BCube at batch 16 synchronised in ")  # the VALID one, by itself
     assert headline.is_believable(first)
-    assert not headline.is_believable(other)
-    assert headline.unreliable(first) == ""
-    assert headline.unreliable(other) == "Not reliable: GST is INVALID in 1 of these 2 trials."
+    assert headline.finding(other).startswith("PS on fat-tree at batch 16 synchronised in ")
+    assert headline.left_out(other) == "Left out: BML on BCube (INVALID in GST)."
+    assert headline.is_believable(other)
+    assert headline.unreliable(first) == headline.unreliable(other) == ""
     assert headline.is_believable(only(run, "ps-b64"))  # it says that nothing finished
 
 
-def test_the_doubt_of_a_finding_is_of_the_trials_that_its_numbers_are_from(sweep: Run) -> None:
-    """The VALID repeat alone counts of the first arm, so the others are not among the trials in doubt."""
+def test_a_finding_beside_an_arm_with_one_valid_repeat(sweep: Run) -> None:
+    """The VALID repeat alone counts of the first arm, and nothing that is INVALID is put beside it."""
     trials = [
         judged(trial, "VALID" if (trial.label, trial.repeat) == ("PS on fat-tree", 0) else "INVALID")
         for trial in sweep.trials
         if (trial.batch, trial.point["rate"]) == (16, "50 Mbit/s") and "BML" not in trial.label
     ]
     run = replace(sweep, trials=tuple(trials))
-    assert headline.unreliable(run) == "Not reliable: GST is INVALID in 3 of these 4 trials."
+    assert headline.is_believable(run)
+    assert headline.found(run).alone
+    assert headline.left_out(run) == "Left out: Ring on fat-tree (INVALID in GST)."

@@ -18,7 +18,8 @@ import pandas as pd
 import pytest
 
 from testbed.base import exits
-from testbed.comparison.archive import archive, crate, requirements
+from testbed.comparison.archive import archive, contents, crate, requirements
+from testbed.comparison.archive import readme as pages
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
@@ -108,6 +109,15 @@ def test_it_holds_what_was_measured_and_what_that_depended_on(made_up: Made, hom
     assert not [path for path in folder.rglob("*") if path.is_file() and str(tmp_path).encode() in path.read_bytes()]
     readme = (folder / "README.md").read_text()
     assert "2 of 2 trials are finished: 2 VALID. [`report.html`]" in readme
+    assert re.findall(r"^\| `(run/.*?)` \|", readme, re.M) == [
+        *("run/trials/", "run/samples/", "run/queues/"),
+        *("run/results.csv", "run/spec.yaml", "run/resolved.json", "run/env.json"),
+    ]
+
+
+def test_the_readme_has_a_word_on_all_that_an_archive_may_have() -> None:
+    known = [*(f"{folder}/" for folder in contents.TRIALS), *contents.FILES, contents.MADE, f"{contents.RERUN}/"]
+    assert not [name for name in known if not name.startswith(tuple(pages.KEPT))]
 
 
 def test_the_same_run_gives_the_same_bytes(made_up: Made, home: Path, tmp_path: Path) -> None:

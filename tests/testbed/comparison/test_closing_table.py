@@ -93,7 +93,7 @@ def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
         (["VALID", "INVALID"], ["VALID", "VALID"], ["1.00x", "2.00x"]),
         (["INVALID", "VALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
         (["INVALID", "INVALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
-        (["VALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+        (["VALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "-"]),
         (["INVALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
         (["UNWATCHED", "VALID"], ["VALID", "UNWATCHED"], ["1.00x", "-"]),
         (["UNWATCHED", "UNWATCHED"], ["VALID", "UNWATCHED"], ["1.00x", "-"]),

@@ -72,6 +72,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "label_of_a_version": ("label: PS", "label: 1.10"),
     "label_that_is_a_number": ("label: PS", "label: 12"),
     "label_that_is_a_list": ("label: PS", "label: [a]"),
+    "label_that_is_a_list_of_yes_and_no": ("label: PS", "label: [no, yes, 'on', 12]"),
     "name_on": ("name: small", "name: on"),
     "name_no": ("name: small", "name: no"),
     "command_empty_without_its_kind": (
@@ -111,7 +112,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "delay_long": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: 11 s"),
     "jitter_without_unit": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, jitter: 2"),
     "loss_over_1": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1.5"),
-    "loss_of_all_packets": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1"),
+    "loss_of_all_packets": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 100 %"),
+    "loss_without_percent": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1"),
     "loss_no": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: no"),
     "loss_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: -1 %"),
     "reorder_without_a_delay": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, reorder: 1 %"),
@@ -587,6 +589,7 @@ CHANGES: dict[str, tuple[str, str]] = {
             "rate_above_the_links": "{kind: rate, links: h0, rate: 1 Gbit/s}",
             "rate_and_share": "{kind: rate, links: h0, rate: 1 Mbit/s, share: 10 %}",
             "chances_that_miss_1": "{kind: rates, shares: {10 %: 0.5, 100 %: 0.4}}",
+            "loss_without_percent": "{kind: impair, links: h0, loss: 1}",
             "impairs_nothing": "{kind: impair, links: h0}",
             "reorder_without_delay": "{kind: impair, links: h0, reorder: 1 %}",
             "flow_to_itself": "{kind: background, from: h0, to: h0}",
@@ -1163,7 +1166,7 @@ def test_a_model_or_data_of_ones_own_with_a_mistake(
 TOPICS = """\
 name: topics
 links: {rate: 200 Mbit/s}
-workload: {kind: lda, corpus: ./docword.txt, topics: 4, iterations: 3, least_documents: 1, most_documents: 1}
+workload: {kind: lda, corpus: ./docword.txt, topics: 4, iterations: 3, least_documents: 1, most_documents: 100 %}
 arms:
   - {topology: star(hosts=3), scheme: ring}
 """

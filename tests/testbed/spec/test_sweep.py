@@ -267,7 +267,7 @@ def test_the_grid_is_every_combination_that_the_conditions_leave(
             "resnet8 (at model=lenet)",
         ),
         (["workload.compute=[none, pased]"], "--set: workload.compute.mode: 'pased' is not one of: real, paced, none"),
-        (["name=[a, b]"], "--set: name: ['a', 'b'] is not text"),
+        (["name=[a, b]"], "--set: name: [a, b] is not text"),
         (["repeats=[1, 2]"], "--set: repeats: [1, 2] is not a whole number"),
         (["lab=[netns, mininet]"], "--set or --backend: lab: ['netns', 'mininet'] is not one of: netns, "),
         (["arms.0.topology=star(hosts=[2,2])"], "--set: arms.0.topology: hosts: 2 and 2 are the same value"),

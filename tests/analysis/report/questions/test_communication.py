@@ -96,7 +96,7 @@ def test_a_script_whose_waits_are_unknown_has_a_row_and_no_bar(run: Run) -> None
 
 def test_without_an_arm_of_gloos_nothing_is_compared(run: Run) -> None:
     found = only(with_metrics(run, "ring-b16", exposed_s=0.5, hidden_s=0.3), "ring-b16")
-    assert answer(found, "exposed").told[0]["Losses apart from Gloo's"] == "–"
+    assert "Losses apart from Gloo's" not in answer(found, "exposed").told[0]
 
 
 def test_collectives_that_moved_most_are_told_beside_the_limit_of_the_links(run_dir: Path, edit: Edit) -> None:

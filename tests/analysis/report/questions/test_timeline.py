@@ -11,7 +11,7 @@ from testbed.analysis.record.happened import Event, Loss, Recovery
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.questions import timeline
 
-from ..helpers import answer, asked, only
+from ..helpers import answer, asked, in_trial, only
 
 EVENTS = (
     Event("rate", "h0 at 20 Mbit/s", planned_s=5.0, begun_s=5.001, done_s=5.002),
@@ -73,6 +73,18 @@ def test_the_chart_has_a_few_iterations_after_the_warm_up(run: Run) -> None:
     moments = frame[["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]].to_numpy()
     assert (moments[:, 1:] >= moments[:, :-1]).all()
     assert (frame.groupby("iteration")["ready_s"].max() == frame.groupby("iteration")["all_ready_s"].first()).all()
+
+
+def test_titles_of_figures_mark_a_trial_that_is_not_valid(disturbed: Run) -> None:
+    run = in_trial(disturbed, "bml-b16", waiting="INVALID", iterations="INVALID", jct="UNWATCHED")
+    captions = [panel.caption for panel in answer(run, "gantt").panels]
+    assert captions[0].startswith("PS on fat-tree at batch 16: ")
+    assert captions[2].startswith("BML on BCube at batch 16 (INVALID in exposed waiting): iterations ")
+    assert [panel.caption for panel in answer(run, "events").panels] == [
+        "BML on BCube at batch 16 (INVALID in iteration times)"
+    ]
+    drawn = [panel.caption for panel in answer(run, "links").panels]
+    assert drawn[2] == "BML on BCube at batch 16 (UNWATCHED in JCT): bml on bcube(n=3,k=2)"
 
 
 def test_the_chart_is_around_the_first_event(disturbed: Run) -> None:
