@@ -33,6 +33,7 @@ def render(run: Run) -> str:
         colours={label: plot.colour(run, label) for label in run.labels},
         spec_differences=differences.of_specs(run.parts),
         environment_differences=differences.of_environments(run.parts),
+        units=tables.UNITS,
         summary=tables.summary(run),
         troubles=tables.troubles(run),
         again=tables.again(run),

@@ -24,6 +24,8 @@ from testbed.base.units import rate_text, size_text
 NONE = words.UNKNOWN
 SUMS_RIGHT = words.unbroken("sums right")
 SETTING = "setting"
+UNITS = ("s", "ms")
+"""Units that end a column's name, after a comma."""
 NOT_WATCHED = "not watched"
 _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
 """Numbers by which states are sorted."""
@@ -526,7 +528,7 @@ class _Time:
 
     def __init__(self, values: Iterable[float | None]) -> None:
         longest = max((value for value in values if value is not None), default=1.0)
-        self.unit, self._factor = ("s", 1.0) if longest >= 0.1 else ("ms", 1e3)
+        self.unit, self._factor = (UNITS[0], 1.0) if longest >= 0.1 else (UNITS[1], 1e3)
         self._digits = 3 if longest * self._factor < 10 else 2
 
     def text(self, value: float | None) -> str:

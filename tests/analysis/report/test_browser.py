@@ -146,6 +146,18 @@ def test_a_phone_shows_an_arm_as_a_card_that_begins_with_gst_jct_and_verdict(pag
     until(lambda: not page.run("document.querySelector('#summary').classList.contains('cards')"))
 
 
+def test_units_of_columns_stay_on_a_line_with_their_names(page: Chromium) -> None:
+    """Also where columns are as narrow as they can be."""
+    page.run("document.querySelector('#summary').style.width = '1px'")
+    tops = """[...document.querySelectorAll('#summary .unit')].map((unit) => {
+      const range = document.createRange();
+      range.setStart(unit.previousSibling, unit.previousSibling.length - 1);
+      range.setEnd(unit.firstChild, unit.firstChild.length);
+      return [unit.textContent, new Set([...range.getClientRects()].map((one) => one.top)).size];
+    })"""
+    assert page.run(tops) == [[", s", 1]] * 4
+
+
 def test_a_browser_that_cannot_unpack_the_figures_says_so(browser: Chromium, address: str, tmp_path: Path) -> None:
     text = Path(address.removeprefix("file://")).read_text()
     old = tmp_path / "old.html"
