@@ -15,6 +15,7 @@ from statistics import median
 from typing import TypeAlias
 
 from testbed.analysis.numbers import ratios
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import (
@@ -24,6 +25,7 @@ from testbed.analysis.report.cells import (
     cells,
     did_alike,
     faster_by,
+    is_known,
     network_text,
     over,
 )
@@ -153,7 +155,7 @@ def first_sentence(run: Run) -> str:
     if not fastest:
         return _elsewhere(told) or _by_itself(told)
     if _is_faster(told):
-        return f"{_took(told, fastest)}."
+        return f"{_took(told, fastest)}.{_ties(told, fastest)}"
     return _with_nothing_faster(told, fastest)
 
 
@@ -266,7 +268,7 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     came = "came closest with" if is_slower else "took"
     if told.apart:
         verb = "took" if len(_by_label(told.ranked)) == 1 else came
-        return f"{_elsewhere(told)[:-1]}; on the same network, {label} {verb} {took}{at}."
+        return f"{_elsewhere(told)[:-1]}; on the same network, {label} {verb} {took}{at}.{_ties(told, closest)}"
     by = "" if is_slower else f"more than {100 * ratios.WORTH_TELLING:g} % "
     did = f"synchronised {by}faster" if told.number == ratios.GST else f"finished {by}faster"
     if told.run.has_jobs:
@@ -275,7 +277,28 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     whose = "No arm" if is_whole else "No arm that is compared here"
     is_mixed = any(_ratio(pair, told.number) < 1 - ratios.WORTH_TELLING for pair in told.ranked)
     often = " at more than half of its settings" if is_mixed else ""
-    return f"{whose} {did} than {first}{often}; {label} {came} {took} its time{at}."
+    return f"{whose} {did} than {first}{often}; {label} {came} {took} its time{at}.{_ties(told, closest)}"
+
+
+def is_slower(found: Interval) -> bool:
+    """Whether the ratio of two times shows a difference: it would not be written as 1.00×, and its interval does not
+    include 1×."""
+    return found.value > 1 / SAME_AS_FIRST and (found.low > 1 or not is_known(found))
+
+
+def _ties(told: Finding, fastest: Pairs) -> str:
+    """The sentence that names the other arms which show no difference from the fastest at any setting of its; empty
+    where there are none."""
+    best = {pair.cell.setting: pair.cell for pair in fastest}
+    tied = []
+    for label, of in _by_label(told.ranked).items():
+        both = [(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
+        found = [over(first, cell, told.number) for first, cell in both]
+        alike = [one for one in found if one and not (is_slower(one) or is_slower(one.inverse))]
+        if label != fastest[0].cell.label and len(alike) == len(best):
+            tied.append(label)
+    shows = "shows" if len(tied) == 1 else "show"
+    return f" {words.named(tied)} {shows} no difference from {fastest[0].cell.label}." if tied else ""
 
 
 def _elsewhere(told: Finding) -> str:

@@ -150,8 +150,7 @@ class Ranking:
         if found is None:  # no two of their repeats are pairs
             metric = "jct_s" if self.number == ratios.JCT else "throughput_sps"
             found = Interval(_middle(cell, metric) / _middle(self.best, metric), -math.inf, math.inf)
-        slower = found if self.number == ratios.JCT else found.inverse
-        return slower.value > 1 / headline.SAME_AS_FIRST and (slower.low > 1 or not is_known(slower))
+        return headline.is_slower(found if self.number == ratios.JCT else found.inverse)
 
     @property
     def winner(self) -> str:

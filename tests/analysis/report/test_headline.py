@@ -88,6 +88,57 @@ def test_a_difference_that_the_gate_lets_pass_is_not_called_faster(run: Run) -> 
     assert told[1].startswith("Ring on fat-tree took 0.97× the synchronisation time of PS on fat-tree")
 
 
+def of_one_network(sweep: Run, times_s: Mapping[str, tuple[float, ...]]) -> Run:
+    """Arms with these GSTs at two rates of a sweep, and ten times those as JCTs."""
+    trials = [
+        judged(replace(trial, topology="star(hosts=9)", metrics=replace(trial.metrics, **metrics)), "VALID")
+        for trial in sweep.trials
+        if trial.batch == 16 and trial.point["rate"] != "50 Mbit/s"
+        for gst_s in [times_s[trial.label][trial.repeat]]
+        for metrics in [{"gst_median_s": gst_s, "jct_s": 10 * gst_s}]
+    ]
+    return replace(sweep, trials=tuple(trials))
+
+
+FAST = {"PS on fat-tree": (0.2, 0.202, 0.198), "Ring on fat-tree": (0.1, 0.102, 0.098)}
+
+
+@pytest.mark.parametrize(
+    ("bml_s", "says"),
+    [
+        ((0.103, 0.101, 0.1), "BML on BCube shows no difference from Ring on fat-tree."),
+        ((0.103, 0.105, 0.101), ""),  # by 3 % in each pair
+        ((0.3, 0.303, 0.297), ""),
+    ],
+)
+def test_an_arm_that_shows_no_difference_from_the_fastest_is_named(
+    sweep: Run, bml_s: tuple[float, ...], says: str
+) -> None:
+    fast = of_one_network(sweep, FAST | {"BML on BCube": bml_s})
+    assert headline.finding(fast) == (
+        "Ring on fat-tree took 0.50× the synchronisation time of PS on fat-tree, and 0.50× its job completion time."
+        + (says and f" {says}")
+    )
+    first_s = {"PS on fat-tree": (0.09, 0.092, 0.088)}
+    slow = of_one_network(sweep, FAST | first_s | {"BML on BCube": bml_s})
+    assert headline.finding(slow) == (
+        "No arm synchronised faster than PS on fat-tree; Ring on fat-tree came closest with 1.11× its time."
+        + (says and f" {says}")
+    )
+    apart = [t for t in fast.trials if t.label != "BML on BCube" or t.point == fast.trials[0].point]
+    assert "shows" not in headline.finding(replace(fast, trials=tuple(apart)))  # it ran at one of the two settings
+
+
+def test_arms_of_one_repeat_show_no_difference_if_it_is_written_as_none(run: Run) -> None:
+    run = only(run, "ps-b16", "ring-b16")
+    other = replace(run.trials[1], id="other", label="Other ring")
+    run = replace(run, trials=(*run.trials, other), labels=(*run.labels, other.label))
+    for trial_id, gst_s in (("ps-b16", 0.2), ("ring-b16", 0.1), ("other", 0.1004)):
+        run = with_metrics(run, trial_id, gst_median_s=gst_s)
+    assert headline.first_sentence(run).endswith(" Other ring shows no difference from Ring on fat-tree.")
+    assert "no difference" not in headline.first_sentence(with_metrics(run, "other", gst_median_s=0.1006))
+
+
 @pytest.mark.parametrize(("ring_s", "times"), [(0.2, "1.00×"), (0.198, "0.99×")])
 def test_where_nothing_was_faster_the_arm_of_another_network_comes_first(run: Run, ring_s: float, times: str) -> None:
     """As in the demo."""
