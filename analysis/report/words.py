@@ -159,18 +159,20 @@ def scale(run: Run) -> str:
     return " ".join(f"{part.name}: {text}" for part, text in zip(run.parts, told, strict=True) if text)
 
 
-OF_SCALE = {"workload.model", "workload.scale", "links.rate", "arm.rate"}
-"""Fields that a sentence about the scale names, unless they are swept."""
+OF_SCALE = {"workload.model", "workload.scale", "arm.rate"}
+"""Fields that a sentence about the scale names beside rates of ``links``, unless they are swept."""
 
 
 def _scale(run: Run) -> str:
     if run.played is None:
         return ""
     model, scale, rate_bps = run.played
-    rates = {one.get("rate_bps") for one in run.resolved.get("arms") or []}
+    arms = {one.get("rate_bps") for one in run.resolved.get("arms") or []}
+    swept = run.resolved.get("sweep") or {}
+    is_swept = any(key in OF_SCALE or (key.startswith("links.") and key.endswith(".rate")) for key in swept)
     is_simulated = any(trial.simulated for trial in run.finished)
     summed = "transfers were played in simulated time, and nothing was summed" if is_simulated else ""
-    if len(rates) > 1 or (run.resolved.get("sweep") or {}).keys() & OF_SCALE:
+    if len(arms) > 1 or is_swept:
         summed = summed or "workers summed random values of the gradients' sizes, and the sums were checked"
         return (
             f"No model was trained: {summed}. The scale divides gradients and link rates by the same number, so times "
@@ -185,9 +187,12 @@ def _scale(run: Run) -> str:
         part, whole = f"arrays have 1/{scale:g} of their bytes", "trace"
     if scale == 1:
         return what
+    own = [one.get("rate_bps") for one in run.resolved["links"].values() if isinstance(one, dict)]
+    rates_bps = [rate for rate in (*(arms - {None} or {rate_bps}), *own) if rate is not None]
     return (
         f"{what} The scale is {scale:g}: {part}, and the links have 1/{scale:g} of their rates. So times are those of "
-        f"the whole {whole} over links of {unbroken(rate_text(rate_bps))}. Bytes and rates below are those in the lab."
+        f"the whole {whole} over links of {reach(rates_bps, lambda rate: unbroken(rate_text(rate)))}. Bytes and rates "
+        "below are those in the lab."
     )
 
 

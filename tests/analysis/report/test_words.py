@@ -68,6 +68,22 @@ def test_times_of_a_profile_are_over_links_of_a_rate_unless_arms_have_rates_of_t
         assert "checked" not in told
 
 
+def test_times_of_a_profile_are_over_links_of_all_rates_that_there_are(run: Run) -> None:
+    links = {"rate_bps": 4 * 10**9, "h0": {"rate_bps": 10**9, "delay_s": None}, "h1": {"rate_bps": None}}
+    work = {"kind": "profile", "model": "vgg19", "scale": 200.0}
+
+    def told(**more: object) -> str:
+        resolved = {"workload": work, "links": links, "arms": [{"rate_bps": None}] * 2, **more}
+        return words.scale(replace(run, resolved=resolved)).replace("\N{NO-BREAK SPACE}", " ")
+
+    assert "over links of 1 Gbit/s to 4 Gbit/s. " in told()
+    assert "over links of 4 Gbit/s. " in told(links=links | {"h0": {"delay_s": 0.1}})
+    fast = [{"rate_bps": 8 * 10**9}] * 2  # in place of links.rate
+    assert "over links of 1 Gbit/s to 8 Gbit/s. " in told(arms=fast)
+    assert "over links of 8 Gbit/s. " in told(arms=fast, links={"rate_bps": 4 * 10**9})
+    assert "over links of" not in told(sweep={"links.h0.rate": [10**9, 2 * 10**9]})
+
+
 def test_who_did_it_how_often() -> None:
     assert words.counted(["a", "b", "a"], "won") == "a won 2 and b in 1"
     assert words.counted(["a"], "won") == "a won 1"
