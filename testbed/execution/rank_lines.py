@@ -32,7 +32,10 @@ _VALUE = Kind("number", is_number)
 _NUMBER = Kind("number", lambda value: is_number(value) and (not math.isfinite(value) or abs(value) <= LARGEST_NUMBER))
 _TOTAL: Shape = {EACH: [COUNT]}
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
-    "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "time": _MOMENT, "torch": NAME},
+    "hello": {
+        **{"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "time": _MOMENT, "torch": NAME},
+        "slow_rows": TRUTH,
+    },
     "group": {"group": COUNT, "ranks": [COUNT], "by": _WORD},
     "call": {
         **dict.fromkeys(("seq", "group", "bytes", "ranks", "root"), COUNT),
@@ -145,6 +148,7 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         rank=rank,
         node=node,
         met_s=by["hello"][0]["time"],
+        slow_rows_of=str(by["hello"][0].get("torch", "")) if by["hello"][0].get("slow_rows") else None,
         calls=[_call(line) for line in by["call"]],
         marks_s=sorted(line["time"] for line in by["mark"]),
         logged=_logged(by["log"]),

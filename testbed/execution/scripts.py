@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pandas as pd
 
 from testbed.base.errors import TrialError
+from testbed.base.listing import shortened
 from testbed.control import endings
 from testbed.execution import log_numbers, logged, rank_lines
 from testbed.execution.observed import Lines, Observed
@@ -30,7 +31,7 @@ from testbed.workloads.rank_job import RankJob
 from testbed.workloads.trace.graph import priorities_of_receives
 
 if TYPE_CHECKING:
-    from testbed.workloads.kinds.ranks import Account, Failed
+    from testbed.workloads.kinds.ranks import Account, Failed, RankRows
 
 COMMAND = "command"
 """Kind of trial that the record gives a script that shows no iterations."""
@@ -207,8 +208,22 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
         "gradient_sums": found.sums,
         "failed_collectives": _failed(found.failed, list(job.workers)),
         **logged.accuracy(found, ranks, logs),
+        **_slow_rows(ranks, list(job.workers)),
     }
     return logged.with_logged(found, logs), record
+
+
+def _slow_rows(ranks: Sequence[RankRows], names: Sequence[str]) -> dict[str, Any]:
+    """Say on which hosts, and for which PyTorch, nothing compiled made the rows of sums; nothing where all have it."""
+    slow = {names[one.rank]: one.slow_rows_of for one in ranks if one.slow_rows_of is not None}
+    if not slow:
+        return {}
+    where = "all hosts" if len(slow) == len(names) else shortened(list(slow), logged.MOST_NAMED)
+    versions = shortened(sorted(set(slow.values())), logged.MOST_NAMED)
+    return {
+        "slow_rows": f"rows of sums were made in Python on {where}, because watcher.cpp is not compiled for PyTorch "
+        f"{versions}: steps of a small model take about 3 % longer"
+    }
 
 
 def _failed(failed: Sequence[Failed], names: Sequence[str]) -> list[dict[str, Any]]:

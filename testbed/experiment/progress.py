@@ -51,7 +51,8 @@ def sentence(record: Mapping[str, Any]) -> str:
         line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)
-    noted = [*(record.get("left_out") or ()), *(record.get("not_kept") or ())]
+    slow = record.get("slow_rows")
+    noted = [*(record.get("left_out") or ()), *(record.get("not_kept") or ()), *([slow] if slow else [])]
     return line + _verdict(record["fidelity"]) + _before(record) + _noted(noted)
 
 

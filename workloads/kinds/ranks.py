@@ -136,6 +136,8 @@ class RankRows:
         overruns: (moment, by how much), in seconds, of backward passes that were to keep a pace.
         nonfinite: (group, sequence, where) of arrays with numbers that are not finite: ``input`` or ``sum``.
         failed: collectives that gave an error, in the order in which they did.
+        slow_rows_of: the version of PyTorch for which C++ that makes rows is not compiled, so that Python made them;
+            None if it needed none, or has it.
     """
 
     rank: int
@@ -149,6 +151,7 @@ class RankRows:
     overruns: Sequence[tuple[float, float]] = ()
     nonfinite: Sequence[tuple[int, int, str]] = ()
     failed: Sequence[Failed] = ()
+    slow_rows_of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def test_what_a_rank_tells_is_read_whole(tmp_path: Path) -> None:
     rows = rank_lines.rows(lines, 1, 1)
     assert rows is not None
     assert (rows.met_s, rows.marks_s, rows.groups) == (5.0, [7.0], {3: (0, 1)})
+    assert rows.slow_rows_of is None
     assert (rows.calls[0].nbytes, rows.calls[0].waited_s, rows.calls[0].root) == (400, 0.1, None)
     assert rows.logged[0].values["loss"] == 1.5
     assert rows.compared[0].largest == 1e-7
@@ -48,6 +49,14 @@ def test_what_a_rank_tells_is_read_whole(tmp_path: Path) -> None:
     assert [(one.rank, one.name) for one in rows.failed] == [(1, "allreduce 4 of group 0"), (1, "barrier of group 3")]
     assert rows.failed[1].why.startswith("no \\x1b[1m room...")
     assert len(rows.failed[1].why) < 310
+
+
+def test_a_rank_whose_rows_python_made_says_for_which_pytorch(tmp_path: Path) -> None:
+    for slow, of in ((True, "2.12.1"), (False, None)):
+        lines = rank_lines.read(written(tmp_path, {**HELLO, "torch": "2.12.1", "slow_rows": slow}, DONE))
+        rows = rank_lines.rows(lines, 1, 1)
+        assert rows is not None
+        assert rows.slow_rows_of == of
 
 
 def test_a_rank_that_made_no_group_told_nothing(tmp_path: Path) -> None:

@@ -313,7 +313,16 @@ def _hello(job: RankJob) -> dict[str, Any]:
     return {
         **{"rank": job.rank, "node": job.node, "name": job.name, "device": "cpu", "torch": torch.__version__},
         **{"congestion_control": _congestion_control(job), "time": time.monotonic()},
+        **({"slow_rows": True} if _has_slow_rows(job) else {}),
     }
+
+
+def _has_slow_rows(job: RankJob) -> bool:
+    """Whether Python makes rows that C++ would make if it were compiled for this PyTorch; with a pace, Python always
+    does."""
+    from testbed.workloads.kinds.script.backend import watcher
+
+    return bool(job.library) and not job.pace_s and watcher.load() is None
 
 
 def _congestion_control(job: RankJob) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from testbed.execution import rank_lines
 from testbed.workloads.kinds.ranks import RankRows
@@ -15,7 +16,7 @@ from tests.workloads.kinds.script.backend.ranks import Ranks
 SCRIPT = Path(__file__).with_name("watched.py")
 MAKERS = ("c++", "python")
 
-pytestmark = pytest.mark.skipif(watcher.load() is None, reason="watcher.cpp is not compiled for this PyTorch")
+compiled = pytest.mark.skipif(watcher.load() is None, reason="watcher.cpp is not compiled for this PyTorch")
 
 
 def told(folder: Path, maker: str, what: str) -> tuple[list[RankRows], list[str], str]:
@@ -44,11 +45,13 @@ def totals(text: str) -> object:
     return json.loads(text.splitlines()[-1])["calls"]
 
 
+@compiled
 def test_rows_of_c_and_of_python_are_alike(tmp_path: Path) -> None:
     by_c, by_python = (told(tmp_path, maker, "steps") for maker in MAKERS)
     assert by_c[1] == by_python[1]  # the same gradients
     assert totals(by_c[2]) == totals(by_python[2])
     for ours, theirs in zip(by_c[0], by_python[0], strict=True):
+        assert (ours.slow_rows_of, theirs.slow_rows_of) == (None, torch.__version__)
         assert kinds(ours) == kinds(theirs)
         assert ours.groups == theirs.groups
         sums, others = (
@@ -59,6 +62,7 @@ def test_rows_of_c_and_of_python_are_alike(tmp_path: Path) -> None:
         assert all(0 < c.asking_s <= c.done_s - c.asked_s + 1e-6 < 60 for c in sums)  # lines have nanoseconds
 
 
+@compiled
 def test_a_sum_that_fails_is_told_as_python_tells_it(tmp_path: Path) -> None:
     for maker in MAKERS:
         (rows,), (said, _), _ = told(tmp_path, maker, "loss")
@@ -70,6 +74,12 @@ def test_a_sum_that_fails_is_told_as_python_tells_it(tmp_path: Path) -> None:
         assert all(each.why.startswith("RuntimeError: ") and "\n" not in each.why for each in rows.failed)
 
 
+@compiled
 def test_it_is_taken_for_no_other_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "RELEASE", "2.12.1")
     assert watcher.load.__wrapped__() is None
+
+
+def test_without_it_ranks_say_that_python_makes_their_rows(tmp_path: Path) -> None:
+    rows, _, _ = told(tmp_path, "python", "steps")
+    assert [one.slow_rows_of for one in rows] == [torch.__version__] * 2
