@@ -207,6 +207,22 @@ def test_each_network_is_said_once(run: Run) -> None:
     )
 
 
+def test_of_many_arms_of_a_network_the_first_are_named(run: Run) -> None:
+    run = only(run, "ps-b16", "ring-b16", "bml-b16")
+    labels = [f"ring {i}" for i in range(6)]
+    own = [replace(run.trials[1], id=label, label=label, topology="star(hosts=9)") for label in labels]
+    first = replace(run.trials[0], topology="bcube(n=3,k=2)")
+    for count, named in (
+        (4, "ring 0, ring 1, ring 2 and ring 3"),
+        (6, "ring 0, ring 1, ring 2, ring 3 and 2 more"),
+    ):
+        changed = replace(run, trials=(first, *own[:count]), labels=(first.label, *labels[:count]))
+        assert headline.unlike(changed) == (
+            "Networks differ, so arms are ranked only within each: PS on fat-tree ran on bcube(n=3,k=2) with 9 workers; "
+            f"{named} ran on star(hosts=9) with 9 workers."
+        )
+
+
 def test_a_network_whose_rate_is_swept_is_said_once_with_its_rates(sweep: Run) -> None:
     """The rates of a sweep are those of the spec; links of a scaled profile have others."""
     links = {

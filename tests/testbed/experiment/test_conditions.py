@@ -33,6 +33,16 @@ def bbr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "sysctl", lambda _: "reno cubic bbr")
 
 
+def test_trials_that_may_become_more_are_at_least_so_many() -> None:
+    first, second, *_ = text(planned("repeats={until: 3 %, least: 2, most: 6}")).splitlines()
+    assert first.startswith(
+        "small: at least 4 trials (2 cells, 2 repeats of each; the table has the first) in lab netns, "
+    )
+    assert second.startswith("repeated until intervals are narrow enough: at most 12 trials, about ")
+    for fixed in ("repeats=2", "repeats={until: 3 %, least: 2, most: 2}"):
+        assert text(planned(fixed)).startswith("small: 4 trials (2 cells, ")
+
+
 def test_what_is_the_same_for_all_trials_is_said_once() -> None:
     assert met(planned()) == [
         "  warm-up             1 of 3 iterations",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.report import plot
 from testbed.analysis.report.questions import sync
 
 from ..helpers import answer, asked, judged, only, with_metrics
@@ -140,6 +141,21 @@ def test_gst_is_drawn_by_the_size_of_keys(run: Run) -> None:
     assert question.frame["key_bytes"].tolist() == [4096, 16384, 65536]
     (line, theory) = question.panels[0].figure["data"]
     assert line["x"] == theory["x"] == {"column": "key_bytes"}
+
+
+def test_theory_of_an_arm_with_one_point_is_a_dash_and_of_others_a_line(run: Run) -> None:
+    ring, ps = (next(trial for trial in run.trials if trial.id == name) for name in ("ring-b16", "ps-b16"))
+    at = ((ring, 4096), (ring, 16384), (ps, 16384))
+    trials = tuple(replace(trial, id=str(i), point={"key_bytes": n}) for i, (trial, n) in enumerate(at))
+    question = answer(replace(run, trials=trials), "gst")
+    two, one = question.panels[0].figure["data"][-2:]
+    assert [trace["rows"][1] - trace["rows"][0] for trace in (one, two)] == [1, 2]
+    assert (one["mode"], two["mode"]) == ("markers", "lines")
+    assert "marker" not in two
+    assert two["line"]["dash"] == "4px,3px"
+    assert one["marker"]["symbol"] == "line-ew-open"
+    assert one["marker"]["line"] == {"color": plot.colour(run, ps.label), "width": 1}
+    assert one["y"]["column"] == two["y"]["column"] == "gst_theory_s"
 
 
 def test_a_network_is_told_from_those_whose_trials_are_not_valid(sweep: Run) -> None:
