@@ -44,7 +44,7 @@ MARKERS = (
     (groups.Size, _with_unit(units.SIZE)),
     (groups.Speed, _with_unit(units.SPEED)),
     (groups.Pace, _with_unit(units.PACE)),
-    (groups.Share, "a share, such as `3 %` or `0.03`"),
+    (groups.Share, "a share, such as `3 %` or `0.03` (all: `100 %`; a bare `1` is refused)"),
     (TopologyText, "a topology"),
     (SchemeText, "a scheme"),
     (moments.When, "a moment: a time after the start, or `iteration N`"),

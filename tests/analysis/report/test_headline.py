@@ -218,8 +218,8 @@ def test_of_many_arms_of_a_network_the_first_are_named(run: Run) -> None:
     ):
         changed = replace(run, trials=(first, *own[:count]), labels=(first.label, *labels[:count]))
         assert headline.unlike(changed) == (
-            "Networks differ, so arms are ranked only within each: PS on fat-tree ran on bcube(n=3,k=2) with 9 workers; "
-            f"{named} ran on star(hosts=9) with 9 workers."
+            "Networks differ, so arms are ranked only within each: PS on fat-tree ran on bcube(n=3,k=2) with 9 workers"
+            f"; {named} ran on star(hosts=9) with 9 workers."
         )
 
 
