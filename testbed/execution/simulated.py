@@ -239,15 +239,15 @@ def _require_job(job: Job) -> None:
 
 
 def _require_together(trial: Trial) -> None:
-    """Check that jobs which share a network are all decided by message, or none of them."""
+    """Check that jobs which share a network are all played message by message, or none of them."""
     by_message = [job for job in trial.jobs if job.kind.simulation.is_by_message]
     others = [job for job in trial.jobs if job not in by_message]
     if by_message and others:
         lab, first, other = trial.spec.lab, by_message[0], others[0]
         raise SpecError(
             f"the lab {lab} cannot play the job {first.name} ({first.scheme_text}) beside the job {other.name} "
-            f"({other.scheme_text}): of the first it decides about each message, and of the second along tables",
-            fix=f"give all jobs such schemes as {first.scheme_text}, or none, or {LABS}",
+            f"({other.scheme_text}): {first.scheme_text} is played message by message, and {other.scheme_text} is not",
+            fix=f"give all jobs the scheme {first.scheme_text}, or none of them, or {LABS}",
         )
 
 

@@ -261,7 +261,7 @@ def test_a_paper_in_another_lab_than_its_specs(testbed: CLI, tiny: Path) -> None
     (tiny / "tiny.yaml").write_text(TINY + "perturb: [{kind: kill, nodes: [h0], at: 1 s}]\n")
     refused = testbed("reproduce", "tiny", "--backend", "simulator", "--out", "out")
     assert refused.code == exits.UNDECIDED
-    assert "tiny.yaml is left out: tiny.yaml: perturb: kill: the lab simulator" in refused.out
+    assert "tiny.yaml is left out: tiny.yaml: perturb: kill: nothing is killed" in refused.out
     assert "it was not run" in refused.out
     wrong = testbed("reproduce", "tiny", "--backend", "bogus")
     assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: there is no lab 'bogus'")

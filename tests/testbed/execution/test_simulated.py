@@ -821,3 +821,14 @@ def test_a_trace_meets_flows_and_delays(tmp_path: Path) -> None:
     ]
     assert 0.4 < jct_s[1] - jct_s[0] < 0.7, "half of a second's bytes"
     assert jct_s[2] - jct_s[0] > 0.4
+
+
+@pytest.mark.parametrize("change", ["{kind: background, from: h0, to: h1, flows: 3}", "{kind: impair, delay: 20 ms}"])
+def test_servers_of_a_strategy_meet_flows_and_delays(change: str, tmp_path: Path) -> None:
+    jct_s = []
+    for name, some in (("calm", ()), ("changed", (change.replace("}", ", at: iteration 1}"),))):
+        (tmp_path / name).mkdir()
+        _, outcome = played(tmp_path / name, *HYBRID, f"perturb=[{', '.join(some)}]")
+        assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+        jct_s.append(outcome.record["metrics"]["jct_s"])
+    assert jct_s[1] > 1.05 * jct_s[0]

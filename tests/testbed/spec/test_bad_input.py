@@ -678,8 +678,9 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "impair_loss": f"{FAST}\n{PLAYED}\nperturb: [{{kind: impair, delay: 1 ms, loss: 1 %}}]\n{ARMS}",
             "flow_beside_a_scheduler": f"{FAST}\n{PLAYED}\nperturb: [{{kind: background, from: h0, to: h1}}]\n"
             "arms: [{topology: star(hosts=5), scheme: mlfabric_a}]",
-            "fabric": f"{FAST}\n{PLAYED}\n"
-            "arms: [{topology: star(hosts=5), scheme: mlfabric_a(divergence_updates=3)}]",
+            "openmpi": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: openmpi}}]",
+            "layers_of_a_box": f"{FAST}\n{PLAYED[:-1]}, overlap: layer}}\n"
+            "arms: [{topology: star(hosts=5), scheme: pbox}]",
             "too_many_hosts": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=70000), scheme: ring}}]",
             "too_fast": f"links: {{rate: 200000 Gbit/s}}\n{PLAYED}\n{ARMS}",
             "too_many_messages": f"{FAST}\nworkload: {{kind: profile, model: vgg19, batch: 32, iterations: 3, "
@@ -693,7 +694,7 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             f"{PLAYED}\narms: [{{topology: star(hosts=9000), scheme: ring}}]",
             "large_with_stragglers": f"{FAST}\n{PLAYED[:-1]}, compute: {{mode: paced, pace: {{32: 1 s}}}}}}\nperturb: ["
             "{kind: straggle, probability: 0.1, slowdown: 2}]\narms: [{topology: star(hosts=1500), scheme: ring}]",
-            "pbox_of_a_job": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["
+            "box_beside_trees": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["
             "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: pbox, hosts: 3}]}]",
         }.items()
     },
