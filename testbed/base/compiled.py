@@ -22,7 +22,10 @@ def load(module: str, version: int, functions: Iterable[Function]) -> ctypes.CDL
     Raises:
         MissingToolError: it is of another version.
     """
-    spec = find_spec(module)
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:  # nor is there the folder that it would be in
+        return None
     if spec is None or spec.origin is None:
         return None
     try:

@@ -21,6 +21,7 @@ def test_a_library_is_loaded_and_its_functions_are_declared() -> None:
 
 def test_where_there_is_none_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert compiled.load("testbed.workloads.sync._none", 1, ()) is None
+    assert compiled.load("testbed.workloads.sync.not_compiled._none", 1, ()) is None  # nor its folder
     foreign = tmp_path / "_mover.so"
     foreign.write_bytes(b"\x7fELF of another machine")
     spec = importlib.util.spec_from_loader("foreign", None, origin=str(foreign))
