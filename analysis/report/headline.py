@@ -186,7 +186,7 @@ def left_out(run: Run) -> str:
         if has_own:
             why = cause(every.get(place) if place is not None else None, cell, told.number)
         elif told.alone:
-            why = _cause_alone(cell, told.number)
+            why = _cause_alone(cell, told)
         elif not cell.finished:
             why = "failed"
         else:
@@ -233,11 +233,13 @@ def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
     return f"{whose}{doubtful.doubt_in(number)} in {CALLED[number]}"
 
 
-def _cause_alone(cell: MeasuredCell, number: str) -> str:
-    """The reason why a cell is left out that nothing is beside."""
+def _cause_alone(cell: MeasuredCell, told: Finding) -> str:
+    """The reason why a cell is left out that nothing is beside: no doubt in it if the arm that is told is not VALID,
+    either."""
     if not cell.finished:
         return "failed"
-    return "nothing to compare with" if cell.valid_in(number) else f"{cell.doubt_in(number)} in {CALLED[number]}"
+    doubt = cell.doubt_in(told.number) if told.is_valid else ""
+    return f"{doubt} in {CALLED[told.number]}" if doubt else "nothing to compare with"
 
 
 def _fastest(told: Finding) -> Pairs:

@@ -204,10 +204,10 @@ def _contests(network: str, rankings: Sequence[Ranking]) -> str:
         what = (
             f"{rankings[0].label} {did.removesuffix(' in')}" if rankings[0].winner else "the fastest show no difference"
         )
-        return f"At {only}, the only setting with several arms, {what}."
+        return f"At {only}, the only setting where several arms are ranked, {what}."
     counts = words.firsts([ranking.winner for ranking in rankings], did)
-    settings = f"{counted(len(rankings), 'setting')} with several arms"
-    return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
+    settings = f"{counted(len(rankings), 'setting')} where several arms are ranked"
+    return f"{f'On {network}, of' if network else 'Of'} {settings}, {counts}."
 
 
 def _rankings(study: Study) -> list[Ranking]:

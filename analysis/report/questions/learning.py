@@ -163,8 +163,8 @@ def _firsts(
     return words.of_networks(
         [
             [
-                f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
-                f"{words.firsts(labels, 'reached the goal first in')}."
+                f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} where several arms "
+                f"are ranked, {words.firsts(labels, 'reached the goal first in')}."
             ]
             for network, labels in first.items()
         ]

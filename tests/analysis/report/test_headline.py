@@ -337,6 +337,15 @@ def test_jobs_without_others_of_their_name_are_not_compared(run: Run) -> None:
         )
 
 
+def test_a_doubt_that_all_jobs_share_is_not_why_some_are_left_out(run: Run) -> None:
+    for verdict in ("INVALID", "SIMULATED"):
+        trials = tuple(judged(trial, verdict) for trial in run.trials)
+        shared = sharing(replace(run, trials=trials), {"ps-b16": "x: a", "bml-b16": "x: b"})
+        assert headline.left_out(shared) == "Left out: x: b (nothing to compare with)."
+    shared = sharing(run, {"ps-b16": "x: a", "bml-b16": "x: b"})
+    assert headline.left_out(invalid(shared, "bml-b16")) == "Left out: x: b (INVALID in GST)."
+
+
 def test_a_run_without_a_finished_trial(run: Run) -> None:
     run = only(run, "ps-b64")
     assert headline.finding(run) == "No trial finished, so there is nothing to compare."

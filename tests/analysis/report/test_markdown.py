@@ -25,8 +25,8 @@ def test_doubts_come_first_then_the_finding_and_the_table(run: Run) -> None:
             "**On another network, BML on BCube took ",
             "| Arm | Batch | GST, s | JCT, s | Fidelity |",
             "## How long did the jobs take?",
-            "- At batch 16 on star(hosts=9) with 9 workers, the only setting with several arms, the fastest show no "
-            "difference.",
+            "- At batch 16 on star(hosts=9) with 9 workers, the only setting where several arms are ranked, the "
+            "fastest show no difference.",
             "| Setting | Network | Fastest arm | Its JCT |",
             "| batch 16 | star(hosts=9) with 9 workers | PS on fat-tree and Ring on fat-tree (no difference shown) |",
             "| batch 16 | bcube(n=3,k=2) with 9 workers | BML on BCube (the only one) |",

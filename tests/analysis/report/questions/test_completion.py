@@ -71,7 +71,7 @@ def test_no_arm_is_first_whose_interval_includes_that_of_another(
     mark = "" if is_shown else " (no difference shown)"
     assert {row["Fastest arm"] for row in question.told} == {f"{first}{mark}"}
     says = f"{first} finished first in 3." if is_shown else "3 show no difference between the fastest."
-    assert question.seen[0] == f"Of 3 settings with several arms {says}"
+    assert question.seen[0] == f"Of 3 settings where several arms are ranked, {says}"
     includes = [text for text in answer(replace(sweep, trials=tuple(trials)), "speed-up").seen if "includes 1×" in text]
     assert bool(includes) == (not is_shown)
 
@@ -318,3 +318,13 @@ def test_shares_that_are_written_alike_are_told_as_one(sweep: Run) -> None:
     ]
     told = answer(replace(sweep, trials=tuple(trials), labels=tuple(trial.label for trial in trials)), "jct").seen
     assert any("Synchronisation is 100% of JCT for all" in sentence for sentence in told)
+
+
+def test_a_setting_without_a_valid_arm_is_not_told_to_have_a_single_arm(run: Run) -> None:
+    alike = [
+        judged(replace(trial, topology="star(hosts=9)"), "VALID" if trial.batch == 16 else "INVALID")
+        for trial in only(run, "ps-b16", "ring-b16", "ps-b64", "ring-b64").trials
+    ]
+    first, left, *_ = answer(replace(run, trials=tuple(alike)), "jct").seen
+    assert first.startswith("At batch 16, the only setting where several arms are ranked, ")
+    assert left == "At 1 of 2 settings, no arm is VALID."

@@ -172,6 +172,6 @@ def test_a_setting_without_a_valid_arm_has_no_first(run: Run) -> None:
         ).seen
         for verdict in ("VALID", "INVALID")
     )
-    assert before[0].startswith("Of 2 settings with several arms ")
-    assert after[0].startswith("Of 1 setting with several arms ")
+    assert before[0].startswith("Of 2 settings where several arms are ranked, ")
+    assert after[0].startswith("Of 1 setting where several arms are ranked, ")
     assert after[1] == "Not ranked, because not VALID in JCT: PS on fat-tree at batch 16; Ring on fat-tree at batch 16."
