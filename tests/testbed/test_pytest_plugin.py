@@ -173,6 +173,15 @@ def test_files_beside_the_test_come_before_those_of_the_root(tmp_path: Path) -> 
     assert f"testbed run {tmp_path}/inner/spec.yaml --baseline {tmp_path}/baseline.json" in told
 
 
+def test_a_baseline_may_be_a_run(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    (tmp_path / "runs" / "base").mkdir(parents=True)
+    words = arguments("a.yaml", baseline="runs/base", folders=(tmp_path / "x", tmp_path))
+    assert words[:4] == ["run", f"{tmp_path}/a.yaml", "--baseline", f"{tmp_path}/runs/base"]
+    with pytest.raises(pytest.fail.Exception, match=r"there is no spec 'runs'; looked for "):
+        arguments("runs", baseline="runs/base", folders=(tmp_path,))
+
+
 def test_a_file_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(pytest.fail.Exception) as failed:
         arguments("a.yaml", baseline="b.json", folders=(tmp_path, tmp_path / "x"))
