@@ -8,10 +8,10 @@
 
 Worse is a failure, whose first line is the verdict, and so is a run that fails or cannot be compared; inconclusive is a
 skip, with the reason. A test that takes ``testbed_run`` without the mark is an error. A process of its own decides:
-``testbed run SPEC --baseline FILE``, where FILE may also be a run. Paths start at the folder of the test's file, or, where
-that has no such file, at pytest's root directory. ``metrics`` (default ``"gst"``), ``threshold``, ``set`` and ``allow`` are
-texts, or lists of texts, for the options of that command. ``set`` and ``threshold`` may also be dicts, as ``testbed.run``
-and ``testbed.compare`` take them.
+``testbed run SPEC --baseline FILE``, where FILE may also be a run. Paths start at the folder of the test's file, or,
+where that has no such file, at pytest's root directory. ``metrics`` (default ``"gst"``), ``threshold``, ``set`` and
+``allow`` are texts, or lists of texts, for the options of that command. ``set`` and ``threshold`` may also be dicts, as
+``testbed.run`` and ``testbed.compare`` take them.
 
 Nothing of size is imported, and nothing runs, where no test has the mark.
 """
@@ -131,8 +131,8 @@ def _file(name: str, value: Any, folders: Sequence[Path]) -> str:
         problem = "is missing" if value is None else f"is {value!r}"
         _refuse(f"{name} {problem}; it takes a path such as {EXAMPLES[name]!r}")
     places = [folder / value for folder in dict.fromkeys(folders)]
-    is_there = Path.exists if name == "baseline" else Path.is_file  # of a run, too, which is a folder
-    there = next((place for place in places if is_there(place)), None)
+    may_be_a_run = name == "baseline"
+    there = next((place for place in places if place.is_file() or (may_be_a_run and place.is_dir())), None)
     if places and there is None:
         _refuse(f"there is no {name} {str(value)!r}; looked for {' and '.join(map(str, dict.fromkeys(places)))}")
     return str(value if there is None else there)
