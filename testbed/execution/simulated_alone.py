@@ -65,7 +65,7 @@ class Alone:
         if player.is_parallel:
             floats, self._most_alike = FLOATS + job.cost.rounds, MOST_ALIKE_OF_ROUNDS
         self._floats_s = floats * 8 * FLOAT_BYTES / (job.network.goodput * job.network.slowest_bps)
-        self._known: dict[tuple[bytes, ...], list[_Stretch]] = defaultdict(list)
+        self._known: dict[tuple[bytes, bytes, bytes, int], list[_Stretch]] = defaultdict(list)
         self._repeated_bytes = np.zeros_like(player.carried_bytes())
         self._repeated_sent = np.zeros_like(player.sent_bytes())
         self.ends_s: list[NDArray[np.float64]] = []
@@ -87,9 +87,8 @@ class Alone:
 
     def played(self) -> Played:
         """Return what its workers did."""
-        sent = self.sent_bytes()
-        moments = np.array(self.ends_s), np.array(self.sums_s)
-        return Played(self._job, self.work, 0.0, *moments, np.array(self.notes), sent)
+        moments_s = np.array(self.ends_s), np.array(self.sums_s)
+        return Played(self._job, self.work, 0.0, *moments_s, np.array(self.notes), self.sent_bytes())
 
     def iterations(self) -> Iterator[int]:
         """Play all; yield the number of those that are done, now and then."""

@@ -40,7 +40,7 @@ def flows_of(helpers: Sequence[Helper]) -> dict[str, Flow]:
 
 def is_played(event: Event, flows: Collection[str]) -> bool:
     """Whether an event does nothing but what is played here; ``flows`` are the names of helpers that send."""
-    if event.kills or event.stops or any(one.helper not in flows for one in event.signals):
+    if event.kills or event.stops or any(signal.helper not in flows for signal in event.signals):
         return False
     return all(change.queue_bytes is None for change in event.links) and all(
         map(only_delays, event.impairments.values())
@@ -63,7 +63,6 @@ class ScheduleTimeline:
         self._now_s, self._completed, self._begun_s = 0.0, 0, begun_s
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
         self._flows = {name: number for number, name in enumerate(flows_of(schedule.helpers))}
-        self._sending = set[int]()
         self._records: list[Record] = []
         self._rate_bps = np.array(topology.rates_bps)
         self._blocked = np.zeros(len(self._rate_bps), bool)
@@ -73,6 +72,8 @@ class ScheduleTimeline:
         """The network after all moves that are known, and when the last of them is done."""
         self._steps: list[tuple[float, int, Callable[[], Iterable[Change]]]] = []
         self._order = count()
+        self._rerouted = 0
+        """Number of times until now at which connections may have taken another way."""
         self.happened = 0
         self.sent_bytes: Callable[[], float] = lambda: 0.0
 
@@ -84,6 +85,7 @@ class ScheduleTimeline:
         self.happened += 1
         at = min(range(len(self._pending)), key=lambda at: self._due_s(self._pending[at][0]), default=None)
         if self._steps and (at is None or self._steps[0][0] <= self._due_s(self._pending[at][0])):
+            self._rerouted += 1
             return heapq.heappop(self._steps)[-1]()
         assert at is not None
         event, stream = self._pending.pop(at)
@@ -103,15 +105,14 @@ class ScheduleTimeline:
         self._completed, self._now_s = iterations, now_s
 
     def is_calm(self, until_s: float, iterations: int) -> bool:
-        """Whether no flow of others sends, and nothing changes up to this moment and until rank 0 has done so many
-        iterations."""
+        """Whether nothing changes up to this moment and until rank 0 has done so many iterations."""
         asked = [event.at.iteration for event, _ in self._pending if event.at.iteration is not None]
-        return not self._sending and until_s < self.next_s() and iterations < min(asked, default=iterations + 1)
+        return until_s < self.next_s() and iterations < min(asked, default=iterations + 1)
 
-    def links(self) -> tuple[bytes, ...]:
-        """Return rates, delays and circuits of all links now, to compare."""
+    def links(self) -> tuple[bytes, bytes, int]:
+        """Return rates and delays of all links now, and how often ways over them have changed, to compare."""
         rates_bps = np.where(self._blocked, 0.0, self._rate_bps)
-        return rates_bps.tobytes(), self._delay_s.tobytes(), bytes(len(self._history))
+        return rates_bps.tobytes(), self._delay_s.tobytes(), self._rerouted
 
     def records(self, end_s: float) -> list[Record]:
         """Return what happened until the end, and what should have happened. A move that had not ended then was not
@@ -136,10 +137,8 @@ class ScheduleTimeline:
         for link, impairment in event.impairments.items():
             self._delay_s[link] = impairment.delay_s
             yield DelayChange(at_s, link, impairment.delay_s)
-        for one in event.signals:
-            flow, is_on = self._flows[one.helper or ""], one.number == START_SIGNAL
-            (self._sending.add if is_on else self._sending.discard)(flow)
-            yield FlowChange(at_s, flow, is_on)
+        for signal in event.signals:
+            yield FlowChange(at_s, self._flows[signal.helper or ""], signal.number == START_SIGNAL)
 
     def _rate_changed(self, change: LinkChange, at_s: float) -> RateChange:
         link = change.directed_link
@@ -162,12 +161,12 @@ class ScheduleTimeline:
         if move.look_ahead:
             return
         gone, new = (
-            frozenset(link for link, out in one.circuits.items() if other.circuits.get(link) != out)
-            for one, other in ((before, after), (after, before))
+            frozenset(link for link, out in this.circuits.items() if other.circuits.get(link) != out)
+            for this, other in ((before, after), (after, before))
         )
         state = State(after, begun_s, record.done_s)
         self._put(begun_s, partial(self._part, state, gone, gone | new))
-        self._put(record.done_s, partial(self._join, state, gone | new))
+        self._put(record.done_s, partial(self._join, state, gone, gone | new))
 
     def _put(self, at_s: float, step: Callable[[], Iterable[Change]]) -> None:
         heapq.heappush(self._steps, (at_s, next(self._order), step))
@@ -177,14 +176,14 @@ class ScheduleTimeline:
         dark = [DarkChange(state.dark_s, link, is_dark=True) for link in sorted(moving)]
         return [*dark, PathChange(state.dark_s, state.topology, gone)]
 
-    def _join(self, state: State, moving: frozenset[int]) -> Iterable[Change]:
+    def _join(self, state: State, gone: frozenset[int], moving: frozenset[int]) -> Iterable[Change]:
+        if not gone:  # until now, everything went on over circuits that stay
+            self._history[-1] = self._history[-1]._replace(sent=self.sent_bytes())
         lit = [DarkChange(state.lit_s, link, is_dark=False) for link in sorted(moving)]
         return [*lit, PathChange(state.lit_s, state.topology)]
 
 
 def _until(record: Record, end_s: float) -> Record:
     """Copy a record without what comes after the end."""
-    begun_s, done_s = (
-        moment if moment is not None and moment <= end_s else None for moment in (record.begun_s, record.done_s)
-    )
+    begun_s, done_s = (at_s if at_s is not None and at_s <= end_s else None for at_s in (record.begun_s, record.done_s))
     return replace(record, begun_s=begun_s, done_s=done_s)

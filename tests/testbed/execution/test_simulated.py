@@ -744,6 +744,18 @@ def test_circuits_that_move_are_dark_and_then_shorter(moves: str, dark_s: float,
     assert outcome.record["fidelity"]["numbers"]["gst"]["error"] is None
 
 
+def test_new_circuits_disturb_nobody_before_they_carry_light(tmp_path: Path) -> None:
+    """No circuit goes. Iterations in the dark are alike and those after it begin like them, over a third of the links."""
+    move = "{kind: circuits, at: 750 ms, rings: [3, 1], reconfiguration: 2500 ms}"
+    arm = f"topology: 'patch_panel(servers=8,degree=4,rings=[3])', scheme: 'multi_ring(strides=[1])', perturb: [{move}]"
+    _, outcome = played(tmp_path, f"arms=[{{{arm}}}]", "workload.chunk=1 GB")
+    took_s = gst_s(outcome)
+    assert took_s[:3] == pytest.approx([took_s[0]] * 3, rel=0.01)
+    assert took_s[0] > took_s[3] > took_s[4], "light comes in mid-synchronisation"
+    assert took_s[4:] == pytest.approx([took_s[0] / 3] * 6, rel=0.01)
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED", "theory has the old ways in the dark, too"
+
+
 def test_moves_wait_for_each_other_and_what_looks_ahead_costs_nothing(tmp_path: Path) -> None:
     ahead = "{kind: circuits, at: 1 s, rings: [1], look_ahead: true, reconfiguration: 1 s}"
     flip = "{kind: circuits, at: 1500 ms, flip: all}"
