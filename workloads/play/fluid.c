@@ -250,5 +250,7 @@ int fluid_shares(struct fluid *f, double *rate_bps) {
 const int32_t *fluid_ended(const struct fluid *f) { return f->ended; }
 double fluid_now(const struct fluid *f) { return f->now_s; }
 int64_t fluid_busy(const struct fluid *f) { return f->busy; }
-void fluid_carried(const struct fluid *f, double *bits) { memcpy(bits, f->carried_bits, (size_t)f->links * sizeof *bits); }
+void fluid_carried(const struct fluid *f, double *bits) {
+    memcpy(bits, f->carried_bits, (size_t)f->links * sizeof *bits);
+}
 int play_version(void) { return VERSION; }

@@ -1,8 +1,8 @@
 /* The loop of arena.py: what nodes decide along forests, on a network of this library or of another one.
  *
- * An arena has the network and the time, and a player for each job. player.py says what is decided. Chunks, classes and nodes are those of synchronisation.py, which makes
- * the tables. A message is named by its chunk and its direction; the connection that carries it says which nodes it is
- * between. Time is in seconds, sizes are in bits.
+ * An arena has the network and the time, and a player for each job. player.py says what is decided. Chunks, classes and
+ * nodes are those of synchronisation.py, which makes the tables. A message is named by its chunk and its direction; the
+ * connection that carries it says which nodes it is between. Time is in seconds, sizes are in bits.
  */
 
 #include <math.h>
@@ -190,9 +190,10 @@ static void forget_all(struct player *p) {
 
 static void player_free(struct player *p) {
     forget_all(p);
-    free(p->connection); free(p->given); free(p->came_s); free(p->parts); free(p->sent); free(p->message); free(p->later); free(p->agenda);
-    free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
-    free(p->early); free(p->carried); free(p->due_s); free(p->latest_s); free(p->draws); free(p->held_back); free(p);
+    free(p->connection); free(p->given); free(p->came_s); free(p->parts); free(p->sent); free(p->message);
+    free(p->later); free(p->agenda); free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
+    free(p->early); free(p->carried); free(p->due_s); free(p->latest_s); free(p->draws); free(p->held_back);
+    free(p);
 }
 
 /* NULL: there is no memory. */
@@ -364,7 +365,7 @@ static void send(struct player *p, int64_t i, int32_t what, int32_t pair) {
 
 /* Send a message of a chunk, where there is jitter once its step may begin: a step is late by what is drawn for it, and
  * holds up the one after it. */
-static void push(struct player *p, int64_t i, int32_t node, int32_t what, int32_t pair) {
+static void send_chunk(struct player *p, int64_t i, int32_t node, int32_t what, int32_t pair) {
     const struct tables *t = &p->t;
     int32_t rank = t->rank[node];
     if (!t->jitters || rank < 0 || t->draw_from[rank] == t->draw_from[rank + 1]) {
@@ -400,7 +401,7 @@ static void sum_came(struct player *p, int64_t i, int32_t node, int32_t k) {
     const struct tables *t = &p->t;
     int64_t row = t->klass[k] * t->nodes, gate = t->buckets + 1 + k - t->data;
     for (int32_t at = t->forward_from[row + node]; at < t->forward_from[row + node + 1]; at++)
-        push(p, i, node, 2 * k + 1, t->down[row + t->forward[at]]);
+        send_chunk(p, i, node, 2 * k + 1, t->down[row + t->forward[at]]);
     if (k >= t->data && gate < t->gates)
         pass_gate(p, i, node, gate);
     int32_t later = t->later[k];
@@ -431,7 +432,7 @@ static void reduced(struct player *p, int64_t i, int32_t node, int32_t k) {
         }
         state[before * t->nodes + node] &= ~SUMMED;
     }
-    push(p, i, node, 2 * k, t->up[place]);
+    send_chunk(p, i, node, 2 * k, t->up[place]);
 }
 
 /* Send what needs nothing from other nodes but the gate. */
@@ -492,7 +493,8 @@ static void take(struct player *p, int64_t i, int32_t node, int32_t what) {
     int32_t k = what / 2, below = t->below[t->klass[k] * t->nodes + node];
     if (what & 1)
         sum_came(p, i, node, k);
-    else if (below == 1 || (++p->iteration[i]->state[k * t->nodes + node] & ((1u << COUNT_BITS) - 1)) == (uint32_t)below)
+    else if (below == 1 ||
+             (++p->iteration[i]->state[k * t->nodes + node] & ((1u << COUNT_BITS) - 1)) == (uint32_t)below)
         reduced(p, i, node, k);
     p->iteration[i]->missing[node]--;
     p->iteration[i]->left--;
@@ -640,7 +642,8 @@ static void begin_steps(struct player *p, int64_t i, int32_t node, double now_s)
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s) {
     if (p->t.steps) {
         if (start_s > 0)
-            put_later(p, p->arena->now_s + start_s, (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
+            put_later(p, p->arena->now_s + start_s,
+                      (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
         else
             begin_steps(p, i, node, p->arena->now_s + start_s);
         return;
@@ -701,11 +704,12 @@ static void note(struct player *p, struct message m) {
         a->lacks_memory = true;
 }
 
-/* Begin iterations: double[iterations, workers, buckets] or, where there are steps, double[iterations, steps + workers]:
- * how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is written, where
- * there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long it had no step
- * to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws], and `sums_s` is
- * written: double[iterations, workers], when a worker had all sums. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has begun the next.
+/* Begin iterations: double[iterations, workers, buckets] or, where there are steps, double[iterations, steps +
+ * workers]: how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is
+ * written, where there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long
+ * it had no step to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws],
+ * and `sums_s` is written: double[iterations, workers], when a worker had all sums. Unless it is to go `to_the_end`, it
+ * ends after an iteration at whose end nobody has begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
                  const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, int to_the_end) {
@@ -741,7 +745,8 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
 /* When a player has something to do next. */
 static double later_of(const struct player *p) { return p->laters ? p->later[0].at_s : INFINITY; }
 
-static double next_later(const struct arena *a) {
+/* When a player has something to do next, if no message comes. */
+double arena_later(const struct arena *a) {
     double next_s = INFINITY;
     for (int64_t i = 0; i < a->players; i++)
         next_s = fmin(next_s, later_of(a->player[i]));
@@ -768,7 +773,7 @@ int arena_step(struct arena *a, double changes_s) {
     while (!a->told_count && handled < SLICE) {
         double later_s;
         a->happened_count = 0;
-        while (!a->happened_count && ((later_s = next_later(a)) < INFINITY || a->n.busy(a->n.state))) {
+        while (!a->happened_count && ((later_s = arena_later(a)) < INFINITY || a->n.busy(a->n.state))) {
             if (!a->is_changing) {
                 int64_t count = a->n.advance(a->n.state, fmin(changes_s, later_s));
                 if (count < 0)
@@ -805,9 +810,6 @@ int arena_step(struct arena *a, double changes_s) {
     }
     return GOES_ON;
 }
-
-/* When a player has something to do next, if no message comes. */
-double arena_later(const struct arena *a) { return next_later(a); }
 
 /* Let no worker begin an iteration from this number on. */
 void player_end_after(struct player *p, int64_t iterations) {

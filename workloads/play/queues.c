@@ -2,11 +2,11 @@
  *
  * queues.py calls it and says what the model is. A connection cuts its messages into segments, and has only a few of
  * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
- * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in it
- * until the acknowledgement is back, which waits at each link of the way back behind what is there: at link l ^ 1 for
- * link l. After queues_grow a connection has a window, too: little is under way at first, and twice as much after each
- * round trip. A flow is a connection whose bytes are no messages: as many as it has room for, or as its rate gives it at
- * each slice. Time is in seconds, sizes are in bits.
+ * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in
+ * it until the acknowledgement is back, which waits at each link of the way back behind what is there: at link l ^ 1
+ * for link l. After queues_grow a connection has a window, too: little is under way at first, and twice as much after
+ * each round trip. A flow is a connection whose bytes are no messages: as many as it has room for, or as its rate gives
+ * it at each slice. Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -19,10 +19,15 @@
 #define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time */
 #define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
 #define BUFFER_BITS (8.0 * 4194304)      /* Linux's largest send buffer, unless tcp_wmem says another one */
-#define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free (sk_stream_is_writeable) */
-#define SLICE_S 0.01                     /* a flow that has a rate gets what is due so often (perturbing/background.py) */
-#define UNSENT_BITS SEGMENT_BITS         /* as much of that may wait that is in no queue yet; the rest is dropped (TCP_NOTSENT_LOWAT) */
-#define TIMEOUT_S 0.2                    /* Linux sends again after its round trip and as long (TCP_RTO_MIN), then after twice that */
+#define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free
+                                          * (sk_stream_is_writeable) */
+#define SLICE_S 0.01                     /* a flow that has a rate gets what is due so often
+                                          * (workloads/perturbing/background.py) */
+#define UNSENT_BITS SEGMENT_BITS         /* as much of that may wait that is in no queue yet; the rest is dropped
+                                          * (TCP_NOTSENT_LOWAT) */
+#define TIMEOUT_S 0.2                    /* Linux sends again after its round trip and as long (TCP_RTO_MIN), then after
+                                          * twice that */
+#define ROUND_SHARE (1.0 / 8)            /* of the latest round trip in the mean (RFC 6298) */
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
 #define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
@@ -55,9 +60,9 @@ struct connection {
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
     double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
-    double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way at a time */
+    double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
-    double round_s, timeout_s; /* mean of its round trips; for how long it waits now until it sends again what is lost */
+    double round_s, timeout_s; /* mean of its round trips; how long it waits until it sends again what is lost */
     double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
     int32_t hops, own_hops, back_room, back_first, back_count;
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
@@ -72,8 +77,8 @@ struct event {
     double at_s;
     uint64_t order;
     int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
-    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; what it is to send is DUE; or it sends
-                          * AGAIN what is lost */
+    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; what it is to send is DUE; or it
+                          * sends AGAIN what is lost */
 };
 
 struct queues {
@@ -230,13 +235,13 @@ static void widen(struct connection *c, double bits) {
     c->window_bits = fmax(c->window_bits, fmin(c->window_bits + bits, 2 * c->most_bits));
 }
 
-/* Whether the windows have room for a segment, or for half of it. The receiver's is one segment at first, and grows faster
- * than TCP's own once some has come. */
+/* Whether the windows have room for a segment, or for half of it. The receiver's is one segment at first, and grows
+ * faster than TCP's own once some has come. */
 static bool is_open(const struct connection *c) {
     if (isinf(c->window_bits))
         return true;
-    double room_bits = (c->acknowledged_bits > SEGMENT_BITS / 2 ? c->window_bits : SEGMENT_BITS) - (c->sent_bits - c->acknowledged_bits);
-    return room_bits >= c->each_bits / 2;
+    double window_bits = c->acknowledged_bits > SEGMENT_BITS / 2 ? c->window_bits : SEGMENT_BITS;
+    return window_bits - (c->sent_bits - c->acknowledged_bits) >= c->each_bits / 2;
 }
 
 /* Take what has been acknowledged until now out of the send buffer, and as much into it as there is room for. */
@@ -262,11 +267,8 @@ static void come_back(struct queues *q, int32_t number) {
     }
 }
 
-static void note_round(struct connection *c, double round_s) {
-    c->round_s += c->round_s > 0 ? (round_s - c->round_s) / 8 : round_s;
-}
-
-/* A segment, which came into its first queue at `begun_s`, leaves the last link. Without anything on the way back, it counts as acknowledged at once. */
+/* A segment, which came into its first queue at `begun_s`, leaves the last link. Without anything on the way back, it
+ * counts as acknowledged at once. */
 static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s, double left_s) {
     struct connection *c = &q->connection[number];
     double wait_s = 0;
@@ -275,7 +277,8 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double be
         if (p->waiting_bits > 0 && p->rate_bps > 0)
             wait_s += p->waiting_bits / p->rate_bps;
     }
-    note_round(c, left_s + wait_s - begun_s);
+    double at_s = left_s + wait_s;
+    c->round_s += c->round_s > 0 ? ROUND_SHARE * (at_s - begun_s - c->round_s) : at_s - begun_s;
     if (wait_s <= 0 && !c->back_count) {
         widen(c, bits);
         return;
@@ -294,7 +297,6 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double be
         c->back_room = room;
         c->back_first = 0;
     }
-    double at_s = left_s + wait_s;
     if (c->back_count) /* none overtakes another */
         at_s = fmax(at_s, c->back[(c->back_first + c->back_count - 1) % c->back_room].at_s);
     c->back[(c->back_first + c->back_count++) % c->back_room] = (struct acknowledgement){at_s, bits};
@@ -324,7 +326,8 @@ static void offer(struct queues *q, int32_t number) {
     if (c->is_waiting)
         return;
     fill(q, number);
-    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) && is_open(c)) {
+    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
+           is_open(c)) {
         if (c->is_flow) {
             c->left = 1;
             c->each_bits = fmin(SEGMENT_BITS, c->given_bits - c->sent_bits);
@@ -342,7 +345,8 @@ static void offer(struct queues *q, int32_t number) {
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
         c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
-        q->segment[s] = (struct segment){.bits = c->each_bits, .begun_s = q->now_s, .connection = number, .is_last = !c->left && !c->is_flow};
+        q->segment[s] = (struct segment){
+            .bits = c->each_bits, .begun_s = q->now_s, .connection = number, .is_last = !c->left && !c->is_flow};
         append(q, &q->port[c->path[0]], s);
     }
     come_back(q, number);
@@ -458,7 +462,7 @@ static void pay(struct queues *q, int32_t number) {
 }
 
 /* Whether anything that belongs to messages will move by itself. */
-static bool messages_move(const struct queues *q) {
+int queues_moves(const struct queues *q) {
     for (int64_t l = 0; l < q->ports; l++) {
         const struct port *p = &q->port[l];
         if (p->rate_bps <= 0)
@@ -615,9 +619,9 @@ int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t ho
     return q->lacks_memory ? NO_MEMORY : 0;
 }
 
-int queues_moves(const struct queues *q) { return messages_move(q); }
 /* Segments of flows that are under way, and flows that send. */
 int64_t queues_foreign(const struct queues *q) { return q->foreign + q->sending; }
+
 /* Bits of a connection that have come to its end. */
 double queues_came(const struct queues *q, int64_t number) { return q->connection[number].came_bits; }
 
@@ -682,7 +686,7 @@ int64_t queues_advance(struct queues *q, double until_s) {
             be_free(q, e.what);
         if (q->lacks_memory)
             return NO_MEMORY;
-        if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !messages_move(q))
+        if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !queues_moves(q))
             break;
         if (q->ended_count == 1)
             last_s = fmin(until_s, e.at_s * (1 + EQUAL));

@@ -745,7 +745,7 @@ def test_circuits_that_move_are_dark_and_then_shorter(moves: str, dark_s: float,
 
 
 def test_new_circuits_disturb_nobody_before_they_carry_light(tmp_path: Path) -> None:
-    """No circuit goes. Iterations in the dark are alike and those after it begin like them, over a third of the links."""
+    """No circuit goes. Iterations in the dark are alike. Those after it begin like them, over a third of the links."""
     move = "{kind: circuits, at: 750 ms, rings: [3, 1], reconfiguration: 2500 ms}"
     arm = f"topology: 'patch_panel(servers=8,degree=4,rings=[3])', scheme: 'multi_ring(strides=[1])', perturb: [{move}]"
     _, outcome = played(tmp_path, f"arms=[{{{arm}}}]", "workload.chunk=1 GB")
