@@ -407,8 +407,8 @@ def main() -> int:
     if asked.runs:
         return 0 if runs() else 1
     if asked.emulate:
-        what = [what for what in ("jobs", "updates", "scheduled") if getattr(asked, what)] or ["schemes"]
-        emulate(asked.emulate, specs(asked.scheme)[what[0]])
+        what = next((what for what in ("jobs", "updates", "scheduled") if getattr(asked, what)), "schemes")
+        emulate(asked.emulate, specs(asked.scheme)[what])
         return 0
     if asked.errors:
         errors(asked.errors)

@@ -142,13 +142,14 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         by[line["kind"]].append(line)
     if not by["hello"]:
         return None
-    if by["hello"][0]["rank"] != rank:
-        raise ValueError(f"rank {by['hello'][0]['rank']} wrote the file of rank {rank}")
+    hello = by["hello"][0]
+    if hello["rank"] != rank:
+        raise ValueError(f"rank {hello['rank']} wrote the file of rank {rank}")
     return RankRows(
         rank=rank,
         node=node,
-        met_s=by["hello"][0]["time"],
-        slow_rows_of=str(by["hello"][0].get("torch", "")) if by["hello"][0].get("slow_rows") else None,
+        met_s=hello["time"],
+        slow_rows_of=str(hello.get("torch", "")) if hello.get("slow_rows") else None,
         calls=[_call(line) for line in by["call"]],
         marks_s=sorted(line["time"] for line in by["mark"]),
         logged=_logged(by["log"]),

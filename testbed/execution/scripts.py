@@ -215,7 +215,7 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
 
 def _slow_rows(ranks: Sequence[RankRows], names: Sequence[str]) -> dict[str, Any]:
     """Say on which hosts, and for which PyTorch, nothing compiled made the rows of sums; nothing where all have it."""
-    slow = {names[one.rank]: one.slow_rows_of for one in ranks if one.slow_rows_of is not None}
+    slow = {names[rows.rank]: rows.slow_rows_of for rows in ranks if rows.slow_rows_of is not None}
     if not slow:
         return {}
     where = "all hosts" if len(slow) == len(names) else shortened(list(slow), logged.MOST_NAMED)

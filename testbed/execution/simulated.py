@@ -241,7 +241,7 @@ def _require_job(job: Job) -> None:
 def _require_together(trial: Trial) -> None:
     """Check that jobs which share a network are all played message by message, or none of them."""
     by_message = [job for job in trial.jobs if job.kind.simulation.is_by_message]
-    others = [job for job in trial.jobs if job not in by_message]
+    others = [job for job in trial.jobs if not job.kind.simulation.is_by_message]
     if by_message and others:
         lab, first, other = trial.spec.lab, by_message[0], others[0]
         raise SpecError(
@@ -298,14 +298,14 @@ def _require_network(trial: Trial) -> None:
             )
 
 
-def _refused(one: Perturbation, lab: str) -> str | None:
+def _refused(perturbation: Perturbation, lab: str) -> str | None:
     """Say why a perturbation is not played; None if it is, as far as it tells without its events."""
-    if one.kills:
+    if perturbation.kills:
         return f"nothing is killed in the lab {lab}"
-    if one.stops:
+    if perturbation.stops:
         return f"nothing stands still in the lab {lab}"
-    if one.impairment is not None and not only_delays(one.impairment):
+    if perturbation.impairment is not None and not only_delays(perturbation.impairment):
         return f"the lab {lab} has no packets that are lost, overtake others or jitter; it changes delays alone"
-    if one.reconfiguration:
+    if perturbation.reconfiguration:
         return f"circuits that follow unsent bytes do not move in the lab {lab}"
     return None

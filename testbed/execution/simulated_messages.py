@@ -9,7 +9,7 @@ from testbed.execution.observed import Lines
 from testbed.execution.simulated_job import DONE, hello
 from testbed.trial.job import Job
 from testbed.trial.job_files import compute_of
-from testbed.workloads.kinds import parts
+from testbed.workloads.kinds.parts import Iterations, TellLines
 from testbed.workloads.play.wires import Wires
 
 
@@ -21,10 +21,13 @@ class Messages:
     """
 
     def __init__(self, jobs: Sequence[Job], wires: Wires, done: Callable[[int], None]) -> None:
-        """Set up; ``done`` is called with how many iterations of a job are done, the more the later."""
+        """Set up; ``done`` is called with how many iterations the foremost job has done, when it has done one more."""
         self._waiting, self._wires, self._done = list(jobs), wires, done
-        self._said: dict[str, tuple[Job, float, parts.Lines]] = {}
-        self._most, self._over = 0, set[str]()
+        self._said: dict[str, tuple[Job, float, TellLines]] = {}
+        self._most = 0
+        """Number of iterations of the foremost job."""
+        self._over = set[str]()
+        """Names of jobs that have ended."""
         self.lasted_s: Mapping[str, tuple[float, float]] = {}
 
     def play(self) -> dict[str, Lines]:
@@ -52,7 +55,7 @@ class Messages:
     def _begin(self, job: Job) -> None:
         computes = [compute_of(job, rank) for rank in range(job.world)]
         told = partial(self._told, job)
-        asked = parts.Iterations(job.floats, job.iterations, computes, told, job.training.seed)
+        asked = Iterations(job.floats, job.iterations, computes, told, job.training.seed)
         self._said[job.name] = job, self._wires.now_s, job.kind.simulation.begin(job.plan, asked, self._wires)
 
     def _told(self, job: Job, iterations: int) -> None:

@@ -117,8 +117,10 @@ def _of_model(seen: Seen) -> dict[str, Any]:
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
     perturbations = seen.trial.network.perturbations
-    is_other = any(one.moves_circuits or STEPS in one.effects for one in perturbations) or seen.trial.background
-    if seen.job.kind.simulation.is_of_schemes and not is_other:  # as the trials that errors are known from
+    is_disturbed = bool(seen.trial.background) or any(
+        perturbation.moves_circuits or STEPS in perturbation.effects for perturbation in perturbations
+    )
+    if seen.job.kind.simulation.is_of_schemes and not is_disturbed:  # as the trials that errors are known from
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():

@@ -452,8 +452,9 @@ class Iterations:
         }
 
 
-Lines = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Tells by process what it says."""
+TellLines = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Function that returns, by process as :meth:`.Kind.processes` names it, what it says of iterations, and, last, what it
+says at its end besides what all say. It raises TrialError if something waits for what never comes."""
 
 
 class Simulation(Generic[P]):
@@ -494,10 +495,9 @@ class Simulation(Generic[P]):
         chunks."""
         raise NotImplementedError
 
-    def begin(self, plan: P, asked: Iterations, wires: Wires) -> Lines:
-        """Begin all iterations of a job at this moment of the wires. Return what tells by process, as
-        :meth:`.Kind.processes` names it, what it says of iterations, and, last, what it says at its end besides what
-        all say; once the wires have run, which raises TrialError if something waits for what never comes."""
+    def begin(self, plan: P, asked: Iterations, wires: Wires) -> TellLines:
+        """Begin all iterations of a job at this moment of the wires. Return a function that tells what processes say,
+        once the wires have run."""
         raise NotImplementedError
 
     def recorded_links(self, plan: P) -> Collection[int] | None:

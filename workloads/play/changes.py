@@ -54,7 +54,7 @@ class PathChange:
 
     at_s: float
     topology: Topology
-    over: frozenset[int] | None = None
+    links: frozenset[int] | None = None
 
 
 Change = RateChange | DelayChange | DarkChange | FlowChange | PathChange

@@ -75,6 +75,7 @@ class Links:
         self.delay_s = np.repeat([link.delay_s for link in topology.links], 2)
         self._seed, self._goodput, self._flows = seed, goodput, flows
         self._still = 0
+        """Number of the latest changes, one after the other, at which messages could not move."""
         self._flowing: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         """By flow and connection, the number of the connection in the network and its links."""
 
@@ -110,7 +111,7 @@ class Links:
     def moved(self, number: int, before: tuple[int, ...], path: tuple[int, ...], change: PathChange) -> tuple[int, ...]:
         """Let a connection take a new path, if the change is one for it; return the path that it has then. A connection
         has number -1 before its first message."""
-        if path == before or not (change.over is None or change.over.intersection(before)):
+        if path == before or not (change.links is None or change.links.intersection(before)):
             return before
         if number >= 0:
             self._queues.move(number, path)
@@ -143,7 +144,7 @@ class Links:
 
     def _path_of_flow(self, number: int, nth: int) -> tuple[int, ...]:
         flow = self._flows[number]
-        paths = self.topology.connections(flow.src, flow.dst)[0]
+        paths = self.topology.connections(flow.src, flow.dst)[0]  # where flows go in other labs, however many there are
         return drawn(paths, f"{self._seed} flow {number} {nth}").links
 
 

@@ -59,7 +59,7 @@ class Queues(Compiled):
 
     @property
     def has_flows(self) -> bool:
-        """Whether such a connection sends, or something that it sent is under way."""
+        """Whether a connection that flows (:meth:`let_flow`) sends, or something that it sent is under way."""
         return bool(self._call("foreign"))
 
     @property

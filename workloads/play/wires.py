@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from testbed.base.errors import TopologyError
+from testbed.base.errors import TopologyError, TrialError
 from testbed.topologies.model import Topology
 from testbed.workloads.play.changes import Change, DelayChange, PathChange, RateChange, Timeline
 from testbed.workloads.play.links import Flow, Links, Network, ways_of
@@ -99,6 +99,17 @@ class Wires:
         wire.sent.append((left, came))
         self._network.send(wire.number, count_bytes / self.goodput)
 
+    def require_none_waits(self, workers: Sequence[str]) -> None:
+        """
+        Raises:
+            TrialError: workers with these names wait, although nothing moves any more.
+        """
+        if workers:
+            raise TrialError(
+                f"nothing moves after {self.now_s:.9f} s of simulated time, and workers wait: {', '.join(workers)}",
+                fix="let the blocked link come back",
+            )
+
     def watch(self, monitor: Callable[[Mapping[int, float]], None], is_awaited: Callable[[], bool]) -> None:
         """Call ``monitor`` with the new rates (bit/s) of directed links whenever some change; also when nothing moves,
         as long as that ``is_awaited``."""
@@ -178,3 +189,7 @@ class Wires:
                 fix="take a topology without parallel circuits and without every_nic",
             )
         return ways[lane.circuit or 0]
+
+
+def nothing() -> None:
+    """Do nothing, where nobody need know that a message has left, or has come."""

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from testbed.base.errors import TrialError
 from testbed.workloads.kinds.asynchronous.exchange import UPDATE
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from testbed.workloads.kinds.asynchronous.parameter_server import PUSH, REPLY
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from testbed.workloads.kinds.parts import Iterations
 from testbed.workloads.learning.parts import spans
-from testbed.workloads.play.wires import Wires
+from testbed.workloads.play.wires import Wires, nothing
 from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.sync.connection import HEADER_BYTES
 from testbed.workloads.sync.forest import Forest
@@ -55,7 +54,7 @@ class _Worker:
 
 
 class Played:
-    """A trial's updates, which begin at this moment of the wires."""
+    """A job's updates, which begin at this moment of the wires."""
 
     def __init__(self, plan: Forest, asked: Iterations, wires: Wires) -> None:
         self._names, self._asked, self._wires = plan.nodes, asked, wires
@@ -68,7 +67,6 @@ class Played:
             for number, node in enumerate(served)
         ]
         self._workers = [_Worker(rank, node, len(served)) for rank, node in enumerate(plan.workers)]
-
         for worker in self._workers:
             self._begin(worker)
 
@@ -79,12 +77,7 @@ class Played:
         Raises:
             TrialError: workers wait for what never comes.
         """
-        if waiting := [self._names[worker.node] for worker in self._workers if worker.goes_on]:
-            raise TrialError(
-                f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
-                f"{', '.join(waiting)}",
-                fix="let the blocked link come back",
-            )
+        self._wires.require_none_waits([self._names[worker.node] for worker in self._workers if worker.goes_on])
         said: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for worker in self._workers:
             said[self._names[worker.node]] = [*worker.lines, {}]
@@ -98,7 +91,7 @@ class Played:
         return said
 
     def _tell(self, src: int, dst: int, payload_bytes: int, came: Callable[[], None]) -> None:
-        self._wires.send(src, dst, HEADER_BYTES + payload_bytes, _nothing, came)
+        self._wires.send(src, dst, HEADER_BYTES + payload_bytes, nothing, came)
 
     # Workers
 
@@ -111,7 +104,7 @@ class Played:
         worker.ready_s = self._wires.now_s
         for server, part in zip(self._servers, worker.parts, strict=True):
             part.complete_s = -1.0
-            announced = partial(self._announced, server, worker) if server.number == 0 else _nothing
+            announced = partial(self._announced, server, worker) if server.number == 0 else nothing
             self._tell(worker.node, server.node, PUSH.size, announced)
             gradient = partial(self._arrived, server, worker, part.version)
             self._tell(worker.node, server.node, self._bytes[server.number], gradient)
@@ -170,7 +163,7 @@ class Played:
             self._update(server, rank, version, goes_on)
             return
         server.sent_on.append((rank, version, goes_on))
-        self._tell(server.node, server.replica, UPDATE.size, _nothing)
+        self._tell(server.node, server.replica, UPDATE.size, nothing)
         self._tell(server.node, server.replica, self._bytes[server.number], partial(self._replicated, server, rank))
 
     def _replicated(self, server: _Server, rank: int) -> None:
@@ -188,12 +181,8 @@ class Played:
             update, applied_s = server.updates_of[released]
             worker = self._workers[released]
             news = REPLY.size + UPDATE.size * (ledger.version - known[released])
-            self._tell(server.node, worker.node, news, _nothing)
+            self._tell(server.node, worker.node, news, nothing)
             given = partial(self._given, worker, server.number, update, ledger.version, now_s - applied_s)
             self._tell(server.node, worker.node, self._bytes[server.number], given)
         if server.number == 0:
             self._asked.done(ledger.version // len(self._workers))
-
-
-def _nothing() -> None:
-    """Do nothing about a note."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
-from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
+from testbed.workloads.kinds.parts import Iterations, Simulation, TellLines
 from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class UpdatesSimulation(Simulation[Forest]):
         """Count a note and floats, to a server and back, and to its replica."""
         return len(plan.workers) * len(servers(plan)) * (6 if replicas(plan) else 4)
 
-    def begin(self, plan: Forest, asked: Iterations, wires: Wires) -> Lines:
+    def begin(self, plan: Forest, asked: Iterations, wires: Wires) -> TellLines:
         from testbed.workloads.kinds.asynchronous.played import Played
 
         return Played(plan, asked, wires).lines

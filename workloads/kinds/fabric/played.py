@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from testbed.base.errors import TrialError
 from testbed.workloads.kinds.fabric import fates
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
@@ -110,7 +109,7 @@ class _Replica:
 
 
 class Played:
-    """A trial's updates, which begin at this moment of the wires.
+    """A job's updates, which begin at this moment of the wires.
 
     Args:
         makes_sums: servers add a round of gradients up, and have no weights.
@@ -143,12 +142,7 @@ class Played:
         Raises:
             TrialError: workers wait for what never comes.
         """
-        if self._waiting:
-            raise TrialError(
-                f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
-                f"{', '.join(self._waiting)}",
-                fix="let the blocked link come back",
-            )
+        self._wires.require_none_waits(self._waiting)
         names = self._plan.nodes
         said = {names[node]: [*daemon.lines, {}] for node, daemon in self._daemons.items()}
         said |= {f"{names[node]}.daemon": [{}] for node in self._daemons}
@@ -288,8 +282,8 @@ class Played:
             return
         del daemon.groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
-        norms = tuple(map(self._norm_of, note.members))
-        told = Gradient(note.members, versions, note.shares, note.group, 1, note.shard, 0, norms)
+        of_members = note.members, versions, note.shares
+        told = Gradient(*of_members, note.group, 1, note.shard, 0, tuple(map(self._norm_of, note.members)))
         self._send_gradient(daemon, note.target, told, group.go.rate_bps)
 
     def _take_weights(self, daemon: _Daemon, note: Weights) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from testbed.workloads.kinds.fabric.processes.clock import Clock
 from testbed.workloads.kinds.fabric.processes.coming import Coming
 from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, Give, Note, Pass, Send, SendSums, encode
-from testbed.workloads.play.wires import Call, Wires
+from testbed.workloads.play.wires import Call, Wires, nothing
 from testbed.workloads.sync.connection import HEADER_BYTES
 
 FIRST, LAST = 24, 12
@@ -72,10 +72,10 @@ class Transfers:
             self._wires.at(moment_s, call)
 
     def _send(self, source: int, target: int, note_bytes: int, came: Call) -> None:
-        self._wires.send(source, target, HEADER_BYTES + note_bytes, _nothing, came)
+        self._wires.send(source, target, HEADER_BYTES + note_bytes, nothing, came)
 
     def _hand_over(self, way: tuple[int, int], count_bytes: float, came: Call) -> None:
-        self._wires.send(*way, count_bytes, _nothing, came)
+        self._wires.send(*way, count_bytes, nothing, came)
 
 
 class _Reception:
@@ -104,7 +104,3 @@ def _pieces(count_bytes: int, rate_bps: float) -> Iterator[int]:
     for part, most, least in ((count_bytes - last, FIRST, FIRST_BYTES), (last, LAST, LAST_BYTES)):
         count = min(most, -(-part // least))
         yield from (part * (at + 1) // count - part * at // count for at in range(count))
-
-
-def _nothing() -> None:
-    """Do nothing about what has left."""

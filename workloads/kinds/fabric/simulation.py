@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
+from testbed.workloads.kinds.parts import Iterations, Simulation, TellLines
 
 if TYPE_CHECKING:
     from testbed.workloads.learning.buckets import Gradient
@@ -38,7 +38,7 @@ class FabricSimulation(Simulation[Fabric]):
         moved = 2 * len(plan.servers) + (plan.replica is not None)
         return moved * (FIRST + LAST + NOTES) * len(plan.workers)
 
-    def begin(self, plan: Fabric, asked: Iterations, wires: Wires) -> Lines:
+    def begin(self, plan: Fabric, asked: Iterations, wires: Wires) -> TellLines:
         from testbed.workloads.kinds.fabric.played import Played
 
         return Played(plan, asked, wires, makes_sums=self._makes_sums).lines

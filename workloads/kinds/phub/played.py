@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from testbed.base.errors import TrialError
 from testbed.workloads.kinds.parts import Iterations
 from testbed.workloads.kinds.phub.client import window
 from testbed.workloads.kinds.phub.exchange import rotated
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
 from testbed.workloads.kinds.phub.plan import Hops, Plan
-from testbed.workloads.play.wires import Call, Lane, Wires
+from testbed.workloads.play.wires import Call, Lane, Wires, nothing
 from testbed.workloads.sync.connection import HEADER_BYTES
 
 
@@ -75,11 +74,13 @@ class Played:
                 self._owners[layer].append(core)
         self._manager = plan.boxes[-1]
         self._came_to: Counter[int] = Counter()
+        """By layer, the cores to which it has come from all workers."""
         self._workers = {
             node: _Worker(rank, node, rotated([core for core in self._cores.values() if node in core.served], rank))
             for rank, node in enumerate(plan.workers)
         }
         self._ended = 0
+        """Number of iterations that all workers have ended."""
         for worker in self._workers.values():
             self._begin(worker)
 
@@ -92,12 +93,7 @@ class Played:
         """
         count = self._asked.count
         waiting = [self._plan.nodes[each.node] for each in self._workers.values() if len(each.lines) < count]
-        if waiting:
-            raise TrialError(
-                f"nothing moves after {self._wires.now_s:.9f} s of simulated time, and workers wait: "
-                f"{', '.join(waiting)}",
-                fix="let the blocked link come back",
-            )
+        self._wires.require_none_waits(waiting)
         said = {self._plan.nodes[worker.node]: [*worker.lines, {}] for worker in self._workers.values()}
         return {**said, **{name: [{}] for name in (*self._cores, self._plan.manager)}}
 
@@ -105,7 +101,7 @@ class Played:
         if lane.src == lane.dst:
             self._wires.soon(came)
         else:
-            self._wires.send_along(lane, HEADER_BYTES + payload_bytes, _nothing, came)
+            self._wires.send_along(lane, HEADER_BYTES + payload_bytes, nothing, came)
 
     # Workers.
 
@@ -216,7 +212,3 @@ class Played:
 
     def _between(self, core: _Core, other: _Core) -> Lane:
         return Lane(core.node, other.node, core.at.nic, min(core.number, other.number))
-
-
-def _nothing() -> None:
-    """Do nothing about what has left."""

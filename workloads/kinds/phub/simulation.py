@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testbed.workloads.kinds.parts import Iterations, Lines, Simulation
+from testbed.workloads.kinds.parts import Iterations, Simulation, TellLines
 from testbed.workloads.kinds.phub.plan import Plan
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class BoxSimulation(Simulation[Plan]):
         across = len(plan.boxes) - 1 if plan.homes else 0
         return 2 * (len(plan.workers) + across) * len(plan.keys)
 
-    def begin(self, plan: Plan, asked: Iterations, wires: Wires) -> Lines:
+    def begin(self, plan: Plan, asked: Iterations, wires: Wires) -> TellLines:
         from testbed.workloads.kinds.phub.played import Played
 
         return Played(plan, asked, wires).lines
