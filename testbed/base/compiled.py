@@ -24,7 +24,7 @@ def load(module: str, version: int, functions: Iterable[Function]) -> ctypes.CDL
     """
     try:
         spec = find_spec(module)
-    except ModuleNotFoundError:  # nor is there its folder
+    except ModuleNotFoundError:  # its folder is missing, too
         return None
     if spec is None or spec.origin is None:
         return None

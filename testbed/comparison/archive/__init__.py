@@ -35,7 +35,7 @@ class Archived:
         size_bytes: its size.
         done: how many trials of the run are finished.
         planned: how many it was to have; None if it does not say.
-        in_all: the same with rounds that were added while it ran.
+        in_all: how many it has in all, with rounds that were added while it ran.
         folder: the spec's, from which files are named.
         files: what the spec names, and is in the archive.
         lacking: by name, what the spec needs besides, and why it is not in the archive.

@@ -165,7 +165,7 @@ class Played:
             to = self._across[core.name, above]
             self._tell(self._between(core, to), self._bytes[key], partial(self._add, to, key))
         elif self._plan.aggregation == "tall":
-            self._change(core, [key])
+            self._send_values(core, [key])
         else:
             layer = self._plan.keys[key].layer
             core.missing[layer] -= 1
@@ -186,18 +186,18 @@ class Played:
     def _go(self, core: _Core, layer: int) -> None:
         keys = core.layers[layer]
         core.missing[layer] = len(keys)
-        self._change(core, keys)
+        self._send_values(core, keys)
 
-    def _change(self, core: _Core, keys: Sequence[int]) -> None:
-        """Have values sent that the sums of these keys have changed: to other boxes first, and to the workers of each
-        core that owns the keys."""
+    def _send_values(self, core: _Core, keys: Sequence[int]) -> None:
+        """Send the values of keys whose sums are whole: to other boxes first, and to the workers of each core that owns
+        the keys."""
         for key in keys:
             for mate in core.mates:
                 if mate is not core:
                     self._wires.soon(partial(self._hand_out, mate, key))
             for box in self._hops(core, key).onto:
                 to = self._across[core.name, box]
-                self._tell(self._between(core, to), self._bytes[key], partial(self._change, to, [key]))
+                self._tell(self._between(core, to), self._bytes[key], partial(self._send_values, to, [key]))
             self._hand_out(core, key)
 
     def _hand_out(self, core: _Core, key: int) -> None:
