@@ -128,7 +128,7 @@ class Simulator:
             lab={"lab": trial.spec.lab},
             differs=None,
             readings=readings,
-            events=sorted([*timeline.records(end_s), *ran.moves], key=lambda one: one.begun_s or math.inf),
+            events=sorted([*timeline.records(end_s), *ran.moves], key=_begun_s),
             background=list(ran.flowed_bytes),
             circuits=timeline.history(end_s, ran.synchronised_bytes),
             lines=ran.lines,
@@ -195,6 +195,11 @@ def _told(played: Sequence[Played]) -> tuple[dict[str, Lines], dict[str, tuple[f
     """Return the lines of processes, and when jobs began and ended (s)."""
     told = {name: own for each in played for name, own in lines(each).items()}
     return told, {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
+
+
+def _begun_s(record: Record) -> float:
+    """Return when an event began, which may be at 0 s; infinite if it never did."""
+    return math.inf if record.begun_s is None else record.begun_s
 
 
 def _began(job: Job, begun_s: float) -> Began:

@@ -639,6 +639,12 @@ def test_a_delay_that_grows_adds_to_each_round_of_a_ring_until_it_ends(tmp_path:
     assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
 
 
+def test_events_stand_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    late, first = "{kind: rate, links: [h1], share: 50 %, at: 1 s}", "{kind: rate, links: [h0], share: 50 %}"
+    _, outcome = perturbed(tmp_path, late, first)
+    assert [event["begun_s"] for event in outcome.record["events"]] == [0.0, 1.0]
+
+
 FLOW = "{kind: background, from: h0, to: h1, at: iteration 3, until: iteration 7}"
 
 
