@@ -105,8 +105,14 @@ def verdicts(run: Run) -> str:
 def counts(run: Run) -> str:
     """Say how many trials there are of which verdict, how many were measured again, and how many of those planned are
     missing."""
-    plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {verdicts(run)}.", *_again(run), *missing(run), *_promise(run)])
+    where = f" in {counted_as(run.ran, 'trial')}" if run.has_jobs else ""
+    judged = f"{counted_as(len(run.trials), what(run.trials))}{where}: {verdicts(run)}."
+    return " ".join([judged, *_again(run), *missing(run), *_promise(run)])
+
+
+def what(trials: Iterable[Trial]) -> str:
+    """What these are called in a count: jobs where several shared a network, each of which has its own verdict."""
+    return "job" if any(trial.job for trial in trials) else "trial"
 
 
 def _again(run: Run) -> list[str]:
@@ -135,7 +141,7 @@ def _promise(run: Run) -> list[str]:
 
 def missing(run: Run) -> list[str]:
     """The sentence that trials have not run, where some have not."""
-    count = (run.planned or 0) - len(run.trials)
+    count = (run.planned or 0) - run.ran
     return [f"{count} of {run.planned} planned trials {'has' if count == 1 else 'have'} not run."] if count > 0 else []
 
 
