@@ -180,6 +180,8 @@ def _scale(run: Run) -> str:
     summed = "transfers were played in simulated time, and nothing was summed" if is_simulated else ""
     if len(arms) > 1 or is_swept:
         summed = summed or "workers summed random values of the gradients' sizes, and the sums were checked"
+        if scale == 1 and "workload.scale" not in swept:
+            return f"No model was trained: {summed}."
         return (
             f"No model was trained: {summed}. The scale divides gradients and link rates by the same number, so times "
             "are those of the whole models. Bytes and rates below are those in the lab."

@@ -82,6 +82,9 @@ def test_times_of_a_profile_are_over_links_of_all_rates_that_there_are(run: Run)
     assert "over links of 1 Gbit/s to 8 Gbit/s. " in told(arms=fast)
     assert "over links of 8 Gbit/s. " in told(arms=fast, links={"rate_bps": 4 * 10**9})
     assert "over links of" not in told(sweep={"links.h0.rate": [10**9, 2 * 10**9]})
+    whole = work | {"scale": 1.0}
+    assert "The scale" not in told(workload=whole, sweep={"links.h0.rate": [10**9, 2 * 10**9]})
+    assert "The scale" in told(workload=whole, sweep={"workload.scale": [1, 10]})
 
 
 def test_who_did_it_how_often() -> None:
