@@ -217,7 +217,7 @@ def arm(trial: Trial) -> str:
 
 
 def title(trial: Trial, number: str) -> str:
-    """A trial among all of the run, for a figure of it; if it is not VALID in a number, with that in brackets."""
+    """The title of a trial's figure: its name among all of the run, and in brackets the doubt in a number."""
     doubt = repeats.doubt([trial], number) if number in trial.numbers else ""
     return f"{name(trial)} ({doubt} in {CALLED[number]})" if doubt else name(trial)
 
