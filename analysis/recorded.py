@@ -278,6 +278,11 @@ class Run:
         return any(self._jobs.values())
 
     @property
+    def ran(self) -> int:
+        """Number of trials that ran: jobs that shared a network are of one."""
+        return len({trial.stored for trial in self.trials if trial.job}) + sum(not trial.job for trial in self.trials)
+
+    @property
     def played(self) -> tuple[str, float, float] | None:
         """The published model that was played back, empty for a trace; its scale, and the links' rate before it. None
         if nothing was."""

@@ -185,11 +185,12 @@ def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]
     found = [cell for cell in cells if cell is not None]
     doubts = tuple(doubt for cell in found for doubt in cell.doubts)
     valid, trials = sum(cell.valid for cell in found), sum(cell.trials for cell in found)
+    verdict = found[0].verdict
     if doubts or not all(cell.samples for cell in found):
-        return Measured((), "trials", valid, trials, doubts)
+        return Measured((), "fit", valid, trials, doubts, verdict=verdict)
     form = np.array([[n, 1.0, n * sigma * math.sqrt(2 * math.log(n))] for n, sigma in places])
     r_squared = explained(form, [np.array(cell.samples) for cell in found])
-    return Measured((r_squared.value,), "trials", valid, trials, (), r_squared)
+    return Measured((r_squared.value,), "fit", valid, trials, (), r_squared, verdict=verdict)
 
 
 ABOUT = 0.2

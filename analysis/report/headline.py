@@ -234,8 +234,8 @@ def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
 
 
 def _cause_alone(cell: MeasuredCell, told: Finding) -> str:
-    """The reason why a cell is left out that nothing is beside: no doubt in it if the arm that is told is not VALID,
-    either."""
+    """The reason why a cell without another one to compare with is left out. A doubt in the cell is no reason if the
+    arm in the headline is not VALID, either."""
     if not cell.finished:
         return "failed"
     doubt = cell.doubt_in(told.number) if told.is_valid else ""
@@ -283,14 +283,14 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
 
 
 def is_slower(found: Interval) -> bool:
-    """Whether the ratio of two times shows a difference: it would not be written as 1.00×, and its interval does not
-    include 1×."""
+    """Whether a time over another one shows that it is longer: it would not be written as 1.00×, and its interval does
+    not include 1×."""
     return found.value > 1 / SAME_AS_FIRST and (found.low > 1 or not is_known(found))
 
 
 def _ties(told: Finding, fastest: Pairs) -> str:
-    """The sentence that names the other arms which show no difference from the fastest at any setting of its; empty
-    where there are none."""
+    """The sentence that names the other arms which show no difference from the fastest one at all of its settings;
+    empty where there are none."""
     best = {pair.cell.setting: pair.cell for pair in fastest}
     tied = []
     for label, of in _by_label(told.ranked).items():
@@ -405,7 +405,8 @@ def is_believable(run: Run) -> bool:
 def unreliable(run: Run) -> str:
     """``Not reliable: GST is INVALID (failed checks: CPU steal).``, or, if none is INVALID, ``Not reliable: JCT is
     UNWATCHED (checks not made: stalls).``; of simulated ones ``GST is SIMULATED.``; empty if the finding can be relied
-    on. Without that, none of its trials is VALID in the number: nothing is compared of which one side alone is."""
+    on. Otherwise no trial of the finding is VALID in the number, because an arm is not compared with one that is not
+    VALID if it is VALID itself."""
     if is_believable(run):
         return ""
     told = found(run)

@@ -9,6 +9,7 @@ import unicodedata
 
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import headline, tables, words
+from testbed.base.listing import counted
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -84,7 +85,7 @@ def _caption(run: Run) -> str:
     intervals = ["In parentheses: 95 % intervals."] if _has_intervals(run) else []
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
-    lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
+    lost = [f"{failed} of {counted(len(run.trials), words.what(run.trials))} failed."] if failed else []
     told = [one for one in (headline.unlike(run), doubt, words.simulated(run)) if one]
     return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
 

@@ -18,7 +18,7 @@ from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, SIMULATED, VALID, in_short, joint_verdict, percent
-from testbed.base.listing import shortened
+from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
@@ -460,7 +460,7 @@ def _failed(trial: Trial) -> tuple[str, ...]:
 
 def _together(trials: Sequence[Trial]) -> str:
     names = shortened([words.name(trial) for trial in trials], words.MOST_NAMED, "; ")
-    return names if len(trials) == 1 else f"{len(trials)} trials: {names}"
+    return names if len(trials) == 1 else f"{counted(len(trials), words.what(trials))}: {names}"
 
 
 def _reasons(trials: Sequence[Trial], page: str) -> tuple[str, ...]:

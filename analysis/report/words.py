@@ -105,8 +105,14 @@ def verdicts(run: Run) -> str:
 def counts(run: Run) -> str:
     """Say how many trials there are of which verdict, how many were measured again, and how many of those planned are
     missing."""
-    plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {verdicts(run)}.", *_again(run), *missing(run), *_promise(run)])
+    where = f" in {counted_as(run.ran, 'trial')}" if run.has_jobs else ""
+    judged = f"{counted_as(len(run.trials), what(run.trials))}{where}: {verdicts(run)}."
+    return " ".join([judged, *_again(run), *missing(run), *_promise(run)])
+
+
+def what(trials: Iterable[Trial]) -> str:
+    """What these are called in a count: jobs where several shared a network, each of which has its own verdict."""
+    return "job" if any(trial.job for trial in trials) else "trial"
 
 
 def _again(run: Run) -> list[str]:
@@ -135,7 +141,7 @@ def _promise(run: Run) -> list[str]:
 
 def missing(run: Run) -> list[str]:
     """The sentence that trials have not run, where some have not."""
-    count = (run.planned or 0) - len(run.trials)
+    count = (run.planned or 0) - run.ran
     return [f"{count} of {run.planned} planned trials {'has' if count == 1 else 'have'} not run."] if count > 0 else []
 
 
@@ -174,6 +180,8 @@ def _scale(run: Run) -> str:
     summed = "transfers were played in simulated time, and nothing was summed" if is_simulated else ""
     if len(arms) > 1 or is_swept:
         summed = summed or "workers summed random values of the gradients' sizes, and the sums were checked"
+        if scale == 1 and "workload.scale" not in swept:
+            return f"No model was trained: {summed}."
         return (
             f"No model was trained: {summed}. The scale divides gradients and link rates by the same number, so times "
             "are those of the whole models. Bytes and rates below are those in the lab."
@@ -209,7 +217,7 @@ def arm(trial: Trial) -> str:
 
 
 def title(trial: Trial, number: str) -> str:
-    """A trial among all of the run, for a figure of it; if it is not VALID in a number, with that in brackets."""
+    """The title of a trial's figure: its name among all of the run, and in brackets the doubt in a number."""
     doubt = repeats.doubt([trial], number) if number in trial.numbers else ""
     return f"{name(trial)} ({doubt} in {CALLED[number]})" if doubt else name(trial)
 

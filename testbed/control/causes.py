@@ -16,7 +16,7 @@ _NO_GPU = re.compile(
     r"(?:no|No) CUDA-capable device|Attempting to deserialize object on a CUDA device"
 )
 _NO_PACKAGE = re.compile(r"No module named '(\w+)\.[\w.]+'; '\1' is not a package")
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)([\w.]*)'")
 _LACKING = re.compile(
     r"(?:partially initialized )?module '(\w+)' has no attribute|"
     r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
@@ -62,6 +62,8 @@ def fix(lines: Sequence[str], lacks: Callable[[str], str]) -> str | None:
             if hiding := next((path for one in folders if (path := one / f"{name}.py").is_file()), None):
                 return f"{hiding} hides the module {name}: give it another name"
     if missing := _MISSING.match(raised(lines)[0]):
+        if missing[1] == "testbed" and missing[2]:
+            return "set testbed up again; if the module is still missing and is no name of your script's, report it"
         return f"{lacks(missing[1])}, or put your own {missing[1]}.py beside the script"
     return None
 

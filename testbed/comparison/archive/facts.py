@@ -44,7 +44,8 @@ class Facts:
     @property
     def trials_text(self) -> str:
         """``3 of 6 trials are finished: 2 VALID, 1 INVALID``, as the report counts them; those that failed, too."""
-        told = f": {verdicts(self.run)}" if self.records else ""
+        jobs = f", with {len(self.run.trials)} jobs" if self.run.has_jobs else ""
+        told = f"{jobs}: {verdicts(self.run)}" if self.records else ""
         return f"{self.done} of {self.in_all} trials are finished{told}"
 
     @property

@@ -20,7 +20,7 @@ LIMITS = Limits(
 
 
 class SimulatorPlace(DeclaredPlace):
-    """A network of fluids in simulated time."""
+    """The place ``simulator`` before it is opened."""
 
     def open(self, opening: Opening) -> Lab:
         """

@@ -106,8 +106,8 @@ def test_figure_10_of_the_dragonfly_is_a_model() -> None:
     assert "for O / k = sigma / k of 0.01 % to" in next(check.why for check in checks if check.verdict == UNDECIDED)
 
 
-def chain(gst_s: Mapping[tuple[int, int], float]) -> Run:
-    return run([trial(chain_arm(*place), 16, Times(one, 0.0)) for place, one in gst_s.items()])
+def chain(gst_s: Mapping[tuple[int, int], float], verdict: str = "VALID") -> Run:
+    return run([trial(chain_arm(*place), 16, Times(time_s, 0.0), verdict=verdict) for place, time_s in gst_s.items()])
 
 
 def equation_3(workers: int, sigma_ms: int) -> float:
@@ -132,6 +132,13 @@ def test_a_ring_that_does_not_care() -> None:
     falls = {(n, sigma): 1.0 / n / sigma for n, sigma in PLACES}
     found = decide("rina.chain", {CHAIN.spec: chain(falls)})
     assert len(failing(found)) == len(rina.SIGMAS_MS) + len(WORKERS) + 1
+
+
+def test_a_fit_to_simulated_times_is_simulated() -> None:
+    found = decide("rina.chain", {CHAIN.spec: chain({place: equation_3(*place) for place in PLACES}, "SIMULATED")})
+    fit = found.rows[0].ours
+    assert fit is not None
+    assert fit.fidelity == f"{len(PLACES)} of {len(PLACES)} SIMULATED"
 
 
 def test_a_chain_of_another_form_is_not_explained() -> None:

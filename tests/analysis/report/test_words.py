@@ -16,7 +16,7 @@ from testbed.analysis.recorded import Run
 from testbed.analysis.report import markdown, page, words
 from testbed.analysis.report.cells import cells, interval
 
-from .helpers import judged, only
+from .helpers import judged, only, sharing
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -82,6 +82,9 @@ def test_times_of_a_profile_are_over_links_of_all_rates_that_there_are(run: Run)
     assert "over links of 1 Gbit/s to 8 Gbit/s. " in told(arms=fast)
     assert "over links of 8 Gbit/s. " in told(arms=fast, links={"rate_bps": 4 * 10**9})
     assert "over links of" not in told(sweep={"links.h0.rate": [10**9, 2 * 10**9]})
+    whole = work | {"scale": 1.0}
+    assert "The scale" not in told(workload=whole, sweep={"links.h0.rate": [10**9, 2 * 10**9]})
+    assert "The scale" in told(workload=whole, sweep={"workload.scale": [1, 10]})
 
 
 def test_who_did_it_how_often() -> None:
@@ -156,3 +159,10 @@ def test_repeats_of_which_one_counts_were_not_measured_once(run: Run) -> None:
     assert told == "Only one trial counts in JCT, so there is no interval: PS on fat-tree at batch 16."
     (cell,) = cells(replace(run, trials=(judged(first, "VALID"),)))
     assert words.about_intervals([cell], "jct") == ["Each was measured once, so there are no intervals."]
+
+
+def test_jobs_of_one_trial_are_counted_as_jobs(run: Run) -> None:
+    shared = sharing(run, {"ps-b16": "x: a", "bml-b16": "x: b", "ring-b16": "y: a"})
+    assert words.counts(replace(shared, planned=2)).startswith("3 jobs in 2 trials: ")
+    assert words.missing(replace(shared, planned=2)) == []
+    assert words.missing(replace(shared, planned=3)) == ["1 of 3 planned trials has not run."]

@@ -71,6 +71,11 @@ def test_a_missing_module_is_named_with_the_python_that_lacks_it(tmp_path: Path)
     )
 
 
+def test_a_missing_part_of_testbed_is_no_package_to_install(tmp_path: Path) -> None:
+    told = causes.fix(log(tmp_path, "import testbed.no_such_part.module\n"), LACKS)
+    assert told == "set testbed up again; if the module is still missing and is no name of your script's, report it"
+
+
 @pytest.mark.parametrize(
     ("place", "options", "told"),
     [
