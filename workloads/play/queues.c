@@ -28,6 +28,7 @@
 #define TIMEOUT_S 0.2                    /* Linux sends again after its round trip and as long (TCP_RTO_MIN), then after
                                           * twice that */
 #define ROUND_SHARE (1.0 / 8)            /* of the latest round trip in the mean (RFC 6298) */
+#define LONGEST_TIMEOUT_S 120.0          /* TCP_RTO_MAX */
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
 #define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
@@ -592,7 +593,7 @@ static void try_again(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     for (int32_t hop = 0; hop < c->hops; hop++)
         if (q->port[c->path[hop]].is_dark) {
-            c->timeout_s *= 2;
+            c->timeout_s = fmin(2 * c->timeout_s, LONGEST_TIMEOUT_S);
             push(q, q->now_s + c->timeout_s, number, AGAIN);
             return;
         }

@@ -248,6 +248,18 @@ def test_what_comes_to_a_dark_link_is_sent_again_after_a_round_trip_and_200_ms_a
         assert made.carried_bytes() == pytest.approx([2e6, 2e6])
 
 
+def test_nothing_waits_for_more_than_two_minutes_until_it_is_sent_again() -> None:
+    made = Queues(np.array([8e6, 8e6]))
+    connection = made.connect([0, 1])
+    made.send(connection, 2_000_000)
+    assert made.advance(1.0) == []
+    made.darken(1, is_dark=True)
+    assert made.advance(1000.0) == []
+    made.darken(1, is_dark=False)
+    assert made.advance() == [connection]
+    assert made.now_s < 1000 + 120 + 2
+
+
 def test_who_sends_nothing_while_it_is_dark_loses_no_time() -> None:
     made = Queues(np.array([8e6, 8e6]))
     connection = made.connect([0, 1])
