@@ -371,7 +371,7 @@ def _counts(verdicts: Iterable[str]) -> str:
 def _left_out(sides: Sequence[tuple[Side, Collection[str]]], metrics: Collection[str]) -> Iterator[LeftOut]:
     """Yield the trials that were not used, of sides with the labels of the arms that are compared."""
     for side, labels in sides:
-        for trial in (one for one in side.trials if one.cell.label in labels):
+        for trial in (trial for trial in side.trials if trial.cell.label in labels):
             spoilt = tuple(name for name in metrics if name in trial.values and not trial.valid_in(name))
             if spoilt or trial.verdict == FAILED:
                 verdict = joint_verdict(trial.verdicts[name] for name in spoilt) if spoilt else FAILED

@@ -282,10 +282,10 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     return f"{whose} {did} than {first}{often}; {label} {came} {took} its time{at}.{_ties(told, closest)}"
 
 
-def is_slower(found: Interval) -> bool:
+def is_slower(ratio: Interval) -> bool:
     """Whether a time over another one shows that it is longer: it would not be written as 1.00×, and its interval does
     not include 1×."""
-    return found.value > 1 / SAME_AS_FIRST and (found.low > 1 or not is_known(found))
+    return ratio.value > 1 / SAME_AS_FIRST and (ratio.low > 1 or not is_known(ratio))
 
 
 def _ties(told: Finding, fastest: Pairs) -> str:
@@ -295,8 +295,8 @@ def _ties(told: Finding, fastest: Pairs) -> str:
     tied = []
     for label, of in _by_label(told.ranked).items():
         both = [(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
-        found = [over(first, cell, told.number) for first, cell in both]
-        alike = [one for one in found if one and not (is_slower(one) or is_slower(one.inverse))]
+        each = [over(first, cell, told.number) for first, cell in both]
+        alike = [ratio for ratio in each if ratio and not (is_slower(ratio) or is_slower(ratio.inverse))]
         if label != fastest[0].cell.label and len(alike) == len(best):
             tied.append(label)
     shows = "shows" if len(tied) == 1 else "show"

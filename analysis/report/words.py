@@ -111,7 +111,7 @@ def counts(run: Run) -> str:
 
 
 def what(trials: Iterable[Trial]) -> str:
-    """What these are called in a count: jobs where several shared a network, each of which has its own verdict."""
+    """Name these in a count: jobs where several shared a network, each of which has its own verdict."""
     return "job" if any(trial.job for trial in trials) else "trial"
 
 

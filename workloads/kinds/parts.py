@@ -416,6 +416,20 @@ class Table(Generic[P]):
         raise NotImplementedError
 
 
+class PlayedWorker:
+    """A worker whose iterations are played by message.
+
+    Attributes:
+        start_s, ready_s: when it began its latest iteration, and had its gradient.
+        lines: what it says of the iterations that it has ended.
+    """
+
+    def __init__(self, rank: int, node: int) -> None:
+        self.rank, self.node = rank, node
+        self.start_s = self.ready_s = 0.0
+        self.lines: list[dict[str, Any]] = []
+
+
 @dataclass(frozen=True)
 class Iterations:
     """Iterations that are played by message.
@@ -434,20 +448,26 @@ class Iterations:
     done: Callable[[int], None]
     seed: int = 0
 
-    def lasts_s(self, rank: int, number: int) -> float:
-        """Return how long (s) a worker computes in an iteration."""
-        factor, extra_s = self.computes[rank].slowdown(number)
-        return factor * self.computes[rank].pace_s + extra_s
+    def begin(self, worker: PlayedWorker, wires: Wires, push: Callable[[], None]) -> None:
+        """Let a worker compute from this moment of the wires on, and call ``push`` when it has its gradient."""
 
-    def line(self, rank: int, node: int, number: int, moments_s: tuple[float, float, float]) -> dict[str, Any]:
-        """Return what a worker says of an iteration: when it began, had its gradient, and had what it could go on with,
-        which took no time."""
-        start_s, ready_s, end_s = moments_s
-        factor, extra_s = self.computes[rank].slowdown(number)
+        def ready() -> None:
+            worker.ready_s = wires.now_s
+            push()
+
+        worker.start_s = wires.now_s
+        compute = self.computes[worker.rank]
+        factor, extra_s = compute.slowdown(len(worker.lines))
+        wires.at(worker.start_s + (factor * compute.pace_s + extra_s), ready)
+
+    def line(self, worker: PlayedWorker, end_s: float) -> dict[str, Any]:
+        """Return what a worker says of an iteration, which ends as it has what it can go on with; that took no time."""
+        number = len(worker.lines)
+        factor, extra_s = self.computes[worker.rank].slowdown(number)
         return {
-            **{"kind": "iteration", "i": number, "rank": rank, "node": node, "loss": None},
-            **{"start": start_s, "ready": ready_s, "sum": end_s, "end": end_s},
-            **{"compute_s": ready_s - start_s, "factor": factor, "extra_s": extra_s},
+            **{"kind": "iteration", "i": number, "rank": worker.rank, "node": worker.node, "loss": None},
+            **{"start": worker.start_s, "ready": worker.ready_s, "sum": end_s, "end": end_s},
+            **{"compute_s": worker.ready_s - worker.start_s, "factor": factor, "extra_s": extra_s},
             **{"overrun_s": 0.0, "wait_s": 0.0, "cpu_s": 0.0},
         }
 

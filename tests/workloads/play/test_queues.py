@@ -19,16 +19,22 @@ SENT = st.lists(st.tuples(PATHS, st.lists(st.integers(0, 300_000), min_size=1, m
 RATES = st.lists(st.integers(10_000, 90_000), min_size=LINKS, max_size=LINKS)
 
 
-@settings(max_examples=200, deadline=None)
-@given(RATES, SENT)
-def test_links_where_bytes_wait_are_full_and_bytes_are_kept(
-    rates: list[int], sent: list[tuple[list[int], list[int]]]
-) -> None:
+def sending(rates: list[int], sent: list[tuple[list[int], list[int]]]) -> Queues:
+    """Links with a connection for each path, which has got its messages."""
     made = Queues(np.array(rates, np.float64))
     for path, sizes in sent:
         connection = made.connect(path)
         for size in sizes:
             made.send(connection, size)
+    return made
+
+
+@settings(max_examples=200, deadline=None)
+@given(RATES, SENT)
+def test_links_where_bytes_wait_are_full_and_bytes_are_kept(
+    rates: list[int], sent: list[tuple[list[int], list[int]]]
+) -> None:
+    made = sending(rates, sent)
     ended = [0] * len(sent)
     carried, begun_s = made.carried_bytes(), made.now_s
     waiting = made.waiting_bytes()
@@ -276,11 +282,7 @@ def test_who_sends_nothing_while_it_is_dark_loses_no_time() -> None:
 def test_every_message_ends_once_however_paths_change_and_links_are_dark(
     rates: list[int], sent: list[tuple[list[int], list[int]]], moves: list[tuple[int, list[int], float]]
 ) -> None:
-    made = Queues(np.array(rates, np.float64))
-    for path, sizes in sent:
-        connection = made.connect(path)
-        for size in sizes:
-            made.send(connection, size)
+    made = sending(rates, sent)
     ended = [0] * len(sent)
     for connection, path, after_s in moves:
         for number in made.advance(made.now_s + after_s):

@@ -13,7 +13,7 @@ from testbed.workloads.kinds.asynchronous.exchange import UPDATE
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from testbed.workloads.kinds.asynchronous.parameter_server import PUSH, REPLY
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
-from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.play.wires import Wires, nothing
 from testbed.workloads.sync.chunks import FLOAT_BYTES
@@ -44,13 +44,11 @@ class _Server:
         self.kept: list[tuple[int, int]] = []
 
 
-class _Worker:
+class _Worker(PlayedWorker):
     def __init__(self, rank: int, node: int, parts: int) -> None:
-        self.rank, self.node = rank, node
+        super().__init__(rank, node)
         self.parts = [_Part() for _ in range(parts)]
-        self.start_s = self.ready_s = 0.0
         self.goes_on = True
-        self.lines: list[dict[str, Any]] = []
 
 
 class Played:
@@ -96,12 +94,9 @@ class Played:
     # Workers
 
     def _begin(self, worker: _Worker) -> None:
-        worker.start_s = self._wires.now_s
-        lasts_s = self._asked.lasts_s(worker.rank, len(worker.lines))
-        self._wires.at(worker.start_s + lasts_s, partial(self._push, worker))
+        self._asked.begin(worker, self._wires, partial(self._push, worker))
 
     def _push(self, worker: _Worker) -> None:
-        worker.ready_s = self._wires.now_s
         for server, part in zip(self._servers, worker.parts, strict=True):
             part.complete_s = -1.0
             announced = partial(self._announced, server, worker) if server.number == 0 else nothing
@@ -124,9 +119,8 @@ class Played:
             return
         first, *others = worker.parts
         now_s = self._wires.now_s
-        moments_s = worker.start_s, worker.ready_s, now_s
         line = {
-            **self._asked.line(worker.rank, worker.node, len(worker.lines), moments_s),
+            **self._asked.line(worker, now_s),
             **{"update": first.update, "version": first.known},
             **{f"update_{at}": each.update for at, each in enumerate(others, start=1)},
             **{f"version_{at}": each.known for at, each in enumerate(others, start=1)},

@@ -46,7 +46,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     recipients_of,
 )
 from testbed.workloads.kinds.fabric.processes.passing import Passing
-from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.learning.replay import norms
 from testbed.workloads.play.wires import Call, Wires
@@ -67,20 +67,19 @@ class _Group:
     go: SendSums | None = None
 
 
-class _Daemon:
+class _Daemon(PlayedWorker):
     """A worker and its daemon."""
 
     def __init__(self, rank: int, node: int, passing: Passing) -> None:
-        self.rank, self.node, self.passing = rank, node, passing
+        super().__init__(rank, node)
+        self.passing = passing
         self.groups: dict[int, _Group] = {}
         self.early: dict[int, list[Gradient]] = defaultdict(list)
         """Updates that came before the scheduler's note about their sum."""
         self.shards: dict[int, Weights] = {}
         self.kept: dict[int, int] = {}
         """Versions of the worker's updates that are still to go to the replica, by number."""
-        self.lines: list[dict[str, Any]] = []
         self.version = self.known = 0
-        self.start_s = self.ready_s = 0.0
         self.goes_on = True
 
 
@@ -197,12 +196,10 @@ class Played:
     # Workers.
 
     def _begin(self, daemon: _Daemon) -> None:
-        daemon.start_s = self._wires.now_s
-        lasts_s = self._asked.lasts_s(daemon.rank, len(daemon.lines))
-        self._wires.at(daemon.start_s + lasts_s, partial(self._push, daemon))
+        self._asked.begin(daemon, self._wires, partial(self._push, daemon))
 
     def _push(self, daemon: _Daemon) -> None:
-        daemon.ready_s, number = self._wires.now_s, self._number(daemon)
+        number = self._number(daemon)
         if self._replica is not None:
             daemon.kept[number] = daemon.version
         self._scheduler.tell(daemon.node, Ready(number, daemon.version, self._norm_of(number)))
@@ -216,13 +213,12 @@ class Played:
 
     def _answered(self, daemon: _Daemon) -> None:
         """Take new weights, all of whose shards are here."""
-        note, now_s = daemon.shards[0], self._wires.now_s
+        note = daemon.shards[0]
         daemon.shards = {}
         mine = self._number(daemon)
         new = fates.learn(note.begin, note.begin_version, note.entries, daemon.known, mine, self._world)
         ((_, held_s, goes_on),) = (told for told in note.recipients if told[0] == daemon.node)
-        moments_s = daemon.start_s, daemon.ready_s, now_s
-        line = self._asked.line(daemon.rank, daemon.node, len(daemon.lines), moments_s)
+        line = self._asked.line(daemon, self._wires.now_s)
         if not self._makes_sums:
             line |= {"update": new.at, "version": daemon.version, "staleness": new.version - daemon.version}
             line |= {"fate": int(new.fate), "held_s": held_s}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from testbed.workloads.kinds.parts import Iterations
+from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.kinds.phub.client import window
 from testbed.workloads.kinds.phub.exchange import rotated
 from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
@@ -41,15 +41,14 @@ class _Core:
         """By key, the gradients and sums in its sum."""
 
 
-class _Worker:
+class _Worker(PlayedWorker):
     """A worker: the keys that wait for each of its cores, and how many answers are to come from each."""
 
     def __init__(self, rank: int, node: int, cores: Sequence[_Core]) -> None:
-        self.rank, self.node, self.cores = rank, node, cores
+        super().__init__(rank, node)
+        self.cores = cores
         self.queues: dict[str, deque[int]] = {core.name: deque() for core in cores}
         self.due = dict.fromkeys(self.queues, 0)
-        self.start_s = self.ready_s = 0.0
-        self.lines: list[dict[str, Any]] = []
 
 
 class Played:
@@ -106,13 +105,10 @@ class Played:
     # Workers.
 
     def _begin(self, worker: _Worker) -> None:
-        worker.start_s = self._wires.now_s
-        lasts_s = self._asked.lasts_s(worker.rank, len(worker.lines))
-        self._wires.at(worker.start_s + lasts_s, partial(self._push, worker))
+        self._asked.begin(worker, self._wires, partial(self._push, worker))
 
     def _push(self, worker: _Worker) -> None:
         """Push all keys, and ask for their values; each core in turn gets a key."""
-        worker.ready_s = self._wires.now_s
         for key, place in enumerate(self._plan.places):
             core = self._core_at[self._plan.core_for(worker.node, place)]
             worker.queues[core.name].append(key)
@@ -136,8 +132,7 @@ class Played:
         self._feed(worker, core)
         if any(worker.due.values()) or any(worker.queues.values()):
             return
-        moments_s = worker.start_s, worker.ready_s, self._wires.now_s
-        worker.lines.append(self._asked.line(worker.rank, worker.node, len(worker.lines), moments_s))
+        worker.lines.append(self._asked.line(worker, self._wires.now_s))
         done = min(len(each.lines) for each in self._workers.values())
         if done > self._ended:
             self._ended = done
