@@ -58,7 +58,7 @@ class FloatSums:
         self._plan = plan
         self.dtype: DTypeLike = dtype if gradient is None else gradient.dtype
         self._own = gradient is not None
-        counted = list(zip(plan.klass, plan.bucket if each_bucket else [0] * len(plan.bucket), strict=True))
+        counted = list(zip(plan.klass, plan.bucket, strict=True)) if each_bucket else plan.klass
         self.windows = Windows(counted[: plan.data], window if self._own else 0)
         flat = np.zeros(total_floats, dtype) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]

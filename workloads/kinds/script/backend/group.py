@@ -121,18 +121,18 @@ class Group(Named):
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
-        if is_summed(tensors, opts):
-            return self._summed(tensors, opts)
+        if (op := op_of(opts)) and is_summed(tensors):
+            return self._summed(tensors, op, opts)
         return self._by_gloo().allreduce(list(tensors), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
-        if is_summed(tensors, opts):
-            return self._summed(tensors, opts)
+        if (op := op_of(opts)) and is_summed(tensors):
+            return self._summed(tensors, op, opts)
         return self._by_gloo().allreduce_coalesced(list(tensors), opts)
 
-    def _summed(self, tensors: Tensors, opts: Any) -> dist.Work:
-        op, array = op_of(opts), array_of(tensors)
+    def _summed(self, tensors: Tensors, op: str, opts: Any) -> dist.Work:
+        array = array_of(tensors)
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
@@ -324,7 +324,7 @@ class Group(Named):
             others, slot, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
         )
         limit_s = self._place[3].total_seconds()
-        self._who.watch.over(work, limit_s, "a receive from any rank", lambda: "")
+        self._who.watch.over(work, limit_s, lambda: "a receive from any rank", lambda: "")
         return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
@@ -372,7 +372,8 @@ class Group(Named):
         array = array_of([tensor.detach().contiguous()])
         work = Ours(row, [tensor], self._failed)
         operation = self._who.engine.send(self._members[to], self._slot(tag), array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
+        whom = f"a send to rank {self._members[to]}"
+        return self._watched(work, lambda: whom, None, operation) if is_watched else work
 
     def _received(
         self,
@@ -389,7 +390,7 @@ class Group(Named):
         slot = self._members[source], self._slot(tag)
         operation = self._who.engine.receive(*slot, array.numbers, work.complete, work.begun)
         whom = f"a receive from rank {self._members[source]}"
-        return self._watched(work, whom, None, operation) if is_watched else work
+        return self._watched(work, lambda: whom, None, operation) if is_watched else work
 
     def _slot(self, tag: int) -> Slot:
         return Slot(self._number, tag)
@@ -412,19 +413,17 @@ class Group(Named):
         """
         if (why := self._who.engine.error) is not None:
             raise _after(why)
-        if not 0 <= root < self.size():
-            problem = f"a collective with the root rank {root}, and its group has {self.size()} ranks"
-            raise SpecError(problem, fix=f"give it a rank from 0 to {self.size() - 1}")
+        if not 0 <= root < len(self._members):
+            problem = f"a collective with the root rank {root}, and its group has {len(self._members)} ranks"
+            raise SpecError(problem, fix=f"give it a rank from 0 to {len(self._members) - 1}")
         check(tensors, tensors if whole is None else whole)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
         """Hand a collective to the engine."""
         by = "scheme" if self._trees is None else self._who.engine.by(self._trees, call)
         more = {"root": call.root} if call.root >= 0 else {}
-        nbytes = array.memory.numel() * array.memory.element_size()
-        row = self._rows.call(
-            call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
-        )
+        nbytes, size = array.memory.nbytes, len(self._members)
+        row = self._rows.call(call.what.name.lower(), array.dtype, nbytes, size, group=self._number, by=by, **more)
         by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
         look = Look(call, array.memory, lambda where: self._nonfinite(row, where), by_integers=by_integers)
 
@@ -442,12 +441,12 @@ class Group(Named):
             work.complete(None)
             return work
         operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun, work.came)
-        return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
+        return self._watched(work, lambda: f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:
         self._rows.say("nonfinite", group=self._number, seq=row.sequence, where=where)
 
-    def _watched(self, work: Ours, what: str, opts: Any, operation: Any) -> Ours:
+    def _watched(self, work: Ours, what: Callable[[], str], opts: Any, operation: Any) -> Ours:
         given = getattr(opts, "timeout", None)
         limit = given if given and given > timedelta(0) else self._place[3]
         self._who.watch.over(work, limit.total_seconds(), what, lambda: str(self._who.engine.waits_for(operation)))

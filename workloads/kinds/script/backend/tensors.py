@@ -89,12 +89,15 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 def op_of(opts: Any) -> str:
     """Return ``sum`` or ``avg``; empty for an operation that the engine does not do."""
-    return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+    if opts is None:
+        return "sum"
+    asked = opts.reduceOp
+    return next((name for op, name in OPS.items() if asked == op), "")
 
 
-def is_summed(tensors: Sequence[torch.Tensor], opts: Any) -> bool:
-    """Whether the engine adds these tensors."""
-    return bool(op_of(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
+def is_summed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the engine can add these tensors."""
+    return all(each.layout == torch.strided and dtype_name(each) in SUMMED for each in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
@@ -129,15 +132,15 @@ def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> Non
     Raises:
         SpecError: they are not on the CPU, of several types, or too large.
     """
-    for one in tensors:
-        if one.device.type != "cpu":
+    for each in tensors:
+        if not each.is_cpu:
             raise SpecError(
-                f"a tensor on {one.device} in a collective, and ranks here compute on CPUs",
+                f"a tensor on {each.device} in a collective, and ranks here compute on CPUs",
                 fix="keep the model and its data on the CPU: remove .cuda() and .to('cuda')",
             )
-    if len({one.dtype for one in tensors}) > 1:
+    if len(tensors) > 1 and len({each.dtype for each in tensors}) > 1:
         raise SpecError("tensors of different types in one collective", fix="give it tensors of one type")
-    nbytes = sum(one.numel() * one.element_size() for one in map(_held, whole))
+    nbytes = sum(_held(each).nbytes for each in whole)
     if nbytes > LARGEST_BYTES:
         raise SpecError(
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",

@@ -60,7 +60,7 @@ class Ours(dist.Work):
         self._calls_back = self._is_over = self._is_ending = False
         self._error: BaseException | None = None
         self._over: torch.futures.Future[Any] = torch.futures.Future()
-        self._future = self._over.then(self._value)
+        self._future = futures.after(self._over, self._value)
 
     def complete(self, error: BaseException | None) -> None:
         """End the collective; on whichever thread. A second call does nothing."""

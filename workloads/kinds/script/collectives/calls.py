@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class What(IntEnum):
@@ -51,9 +51,10 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One collective, the same for all members of the group.
+
+    A tuple, as each call is looked for among those whose plans are known.
 
     Attributes:
         what: its kind.
@@ -66,7 +67,7 @@ class Call:
 
     what: What
     dtype: str = "other"
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # a tuple has a method of this name, which nobody calls here
     op: str = ""
     root: int = -1
 

@@ -67,13 +67,20 @@ class Operation:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
-        self.views = [raw(part) for part in self._sums.parts]
+        self.views = self._views(own)
         self.turn = self._sums.turn
         self.unsent = 0
         self._has_come = False
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
+
+    def _views(self, own: Numbers | None) -> list[memoryview]:
+        """View the bytes of each chunk."""
+        if own is None or isinstance(self._sums, FixedSums):
+            return [raw(part) for part in self._sums.parts]
+        whole, size = raw(own), self.dtype.itemsize  # a part of a view is made in a tenth of the time
+        return [whole[size * first : size * last] for first, last in zip(self._plan.first, self._plan.last, strict=True)]
 
     @property
     def is_summed(self) -> bool:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -102,7 +102,7 @@ class RankEngine:
         narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
         if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
             wide = array.astype(np.float32)
-            call, array, done = replace(call, dtype="float32"), wide, _narrowed(array, wide, done)
+            call, array, done = call._replace(dtype="float32"), wide, _narrowed(array, wide, done)
         with self._lock:
             number, group.calls = group.calls, group.calls + 1
             own = self._shape(group, call)
@@ -113,12 +113,13 @@ class RankEngine:
         return op
 
     def _shape(self, group: Group, call: Call) -> Shape:
-        if call not in group.shapes:
+        known = group.shapes.get(call)
+        if known is None:
             if len(group.shapes) >= MOST_SHAPES:
                 group.shapes.clear()
             forest = ring_of(group.forest, group.forest.workers) if too_wide(group.forest, call) else group.forest
-            group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
-        return group.shapes[call]
+            known = group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
+        return known
 
     def send(
         self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
