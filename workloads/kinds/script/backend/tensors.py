@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from testbed.base.errors import SpecError
 from testbed.workloads.kinds.script.collectives.calls import DTYPES, SUMMED
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
-KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """Operations that the engine does; all others are Gloo's."""
@@ -27,7 +25,7 @@ Put = Callable[[torch.Tensor, torch.Tensor], None]
 """Puts numbers into a tensor: :func:`write` or :func:`copy`."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Array:
     """One or several tensors as one array, which shares the memory of a tensor if it can.
 
@@ -75,16 +73,17 @@ def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
         target.data.copy_(numbers.view(target.shape))  # autograd does not see it, as what Gloo writes
 
 
-@functools.cache
 def name_of(dtype: torch.dtype) -> str:
     """Return the name of a type, such as ``float32``."""
     return str(dtype).removeprefix("torch.")
 
 
+_NAMES = {getattr(torch, name): name for name, _ in DTYPES if name != OTHER}
+
+
 def dtype_name(tensor: torch.Tensor) -> str:
     """Return the name that calls have for a tensor's type, such as ``float32``."""
-    name = name_of(tensor.dtype)
-    return name if name in KNOWN else OTHER
+    return _NAMES.get(tensor.dtype, OTHER)
 
 
 def op_of(opts: Any) -> str:
@@ -97,7 +96,7 @@ def op_of(opts: Any) -> str:
 
 def is_summed(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the engine can add these tensors."""
-    return all(each.layout == torch.strided and dtype_name(each) in SUMMED for each in tensors)
+    return all(each.layout == torch.strided and _NAMES.get(each.dtype) in SUMMED for each in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
@@ -108,22 +107,24 @@ def array_of(tensors: Sequence[torch.Tensor]) -> Array:
     else:
         sources = tuple(one.detach() for one in tensors)
         flat = torch.cat([one.reshape(-1) for one in sources]).resolve_neg().resolve_conj()
-    return Array(dtype_name(flat), numpy_of(flat), flat, sources)
+    return _array(flat, sources)
 
 
 def empty_array(like: torch.Tensor, count: int) -> Array:
     """Make an array of so many numbers of that type, for results that go to several places."""
     flat = torch.empty(count, dtype=like.dtype)
-    return Array(dtype_name(flat), numpy_of(flat), flat, ())
+    return _array(flat, ())
 
 
-def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
-    """View a tensor's memory as a numpy array."""
-    if flat.dtype == torch.bfloat16:
+def _array(flat: torch.Tensor, sources: tuple[torch.Tensor, ...]) -> Array:
+    name = dtype_name(flat)
+    if name == "bfloat16":
         import ml_dtypes
 
-        return flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return flat.view(torch.uint8).numpy() if dtype_name(flat) == OTHER else flat.numpy()
+        numbers = flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    else:
+        numbers = flat.view(torch.uint8).numpy() if name == OTHER else flat.numpy()
+    return Array(name, numbers, flat, sources)
 
 
 def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> None:

@@ -24,8 +24,8 @@ class Watch:
         threading.Thread(target=self._look, name="testbed-watch", daemon=True).start()
 
     def over(self, work: Ours, limit_s: float, what: Callable[[], str], waits_for: Callable[[], str]) -> None:
-        """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for. Both are asked only
-        where it takes too long: a call is not made later for them."""
+        """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for. Both are asked
+        only where it takes too long, so that a call is not made later for them."""
         with self._lock:
             self._open[id(work)] = work, work.asked_s + limit_s, what, waits_for
 

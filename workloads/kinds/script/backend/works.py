@@ -59,7 +59,7 @@ class Ours(dist.Work):
         self._lock = threading.Lock()
         self._calls_back = self._is_over = self._is_ending = False
         self._error: BaseException | None = None
-        self._over: torch.futures.Future[Any] = torch.futures.Future()
+        self._over: Any = torch._C.Future([])  # as torch.futures.Future, without its Python
         self._future = futures.after(self._over, self._value)
 
     def complete(self, error: BaseException | None) -> None:

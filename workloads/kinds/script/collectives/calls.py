@@ -10,6 +10,7 @@ from typing import NamedTuple
 class What(IntEnum):
     """Kinds of calls, by their number on the wire."""
 
+    __hash__ = int.__hash__  # an enumeration's own is Python, and each call is looked for among those that were planned
     ALLREDUCE = 1
     BROADCAST = 2
     REDUCE = 3

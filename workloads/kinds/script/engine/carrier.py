@@ -74,6 +74,8 @@ _LIBC = ctypes.PyDLL(None)
 thread takes it. A script's thread then waits for as long as the loop has something to do, which was 5 ms for
 a sum of 5 MB, before it goes on with its backward pass."""
 
+_ONCE = ctypes.c_uint64(1)
+
 
 class _Bell:
     """A bell that wakes the loop: it looks like a connection whose events mean nothing."""
@@ -85,7 +87,7 @@ class _Bell:
 
     def ring(self) -> None:
         """Ring it, from any thread."""
-        _LIBC.eventfd_write(self.descriptor, ctypes.c_uint64(1))
+        _LIBC.eventfd_write(self.descriptor, _ONCE)
 
 
 class Carrier(NoBuckets):

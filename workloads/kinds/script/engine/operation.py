@@ -80,7 +80,9 @@ class Operation:
         if own is None or isinstance(self._sums, FixedSums):
             return [raw(part) for part in self._sums.parts]
         whole, size = raw(own), self.dtype.itemsize  # a part of a view is made in a tenth of the time
-        return [whole[size * first : size * last] for first, last in zip(self._plan.first, self._plan.last, strict=True)]
+        return [
+            whole[size * first : size * last] for first, last in zip(self._plan.first, self._plan.last, strict=True)
+        ]
 
     @property
     def is_summed(self) -> bool:
