@@ -26,8 +26,14 @@ class Watch:
     def over(self, work: Ours, limit_s: float, what: Callable[[], str], waits_for: Callable[[], str]) -> None:
         """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for. Both are asked
         only where it takes too long, so that a call is not made later for them."""
+        key = id(work)
         with self._lock:
-            self._open[id(work)] = work, work.asked_s + limit_s, what, waits_for
+            self._open[key] = work, work.asked_s + limit_s, what, waits_for
+        work.let_go = lambda: self._drop(key)  # not at the next look: it has the memory of its array
+
+    def _drop(self, key: int) -> None:
+        with self._lock:
+            self._open.pop(key, None)
 
     def end(self) -> None:
         """End the watch: no group is left."""

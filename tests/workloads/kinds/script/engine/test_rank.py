@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from socket import socket
 from typing import Any
@@ -448,7 +447,7 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
     def script(rank: Rank) -> str:
         if rank.rank == 0:
             done: list[BaseException | None] = []
-            op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), done.append)
+            op = rank.engine.submit(rank.whole, BARRIER, np.ones(1, np.int32), done.append)
             time.sleep(0.2)
             waits = rank.engine.waits_for(op)
             asked.set()
