@@ -26,6 +26,7 @@ from testbed.workloads.kinds.script.backend.named import Named, Place, telling
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import (
     Array,
+    Arrays,
     Put,
     array_of,
     check,
@@ -46,6 +47,7 @@ from testbed.workloads.kinds.script.backend.watch import Watch
 from testbed.workloads.kinds.script.backend.works import Ours, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
+from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
@@ -88,6 +90,7 @@ class Group(Named):
         super().__init__(rank, size, who.rows, number)
         self._place, self._who, self._members = place, who, list(members)
         self._trees = who.engine.group(number, self._members) if size > 1 else None
+        self._arrays = Arrays()
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: dist.ProcessGroup | None = None
         self._has_left = False
@@ -120,19 +123,24 @@ class Group(Named):
     # Sums
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        op = op_of(opts)
+        if op and (known := self._arrays.of(tensors)) is not None:
+            self._check_engine()
+            return self._summed(tensors, known, op, opts)
         self._check(tensors)
-        if (op := op_of(opts)) and is_summed(tensors):
-            return self._summed(tensors, op, opts)
+        if op and is_summed(tensors):
+            array = array_of(tensors)
+            self._arrays.keep(tensors, array)
+            return self._summed(tensors, array, op, opts)
         return self._by_gloo().allreduce(list(tensors), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
         if (op := op_of(opts)) and is_summed(tensors):
-            return self._summed(tensors, op, opts)
+            return self._summed(tensors, array_of(tensors), op, opts)
         return self._by_gloo().allreduce_coalesced(list(tensors), opts)
 
-    def _summed(self, tensors: Tensors, op: str, opts: Any) -> dist.Work:
-        array = array_of(tensors)
+    def _summed(self, tensors: Tensors, array: Array, op: str, opts: Any) -> dist.Work:
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
@@ -411,12 +419,19 @@ class Group(Named):
             SpecError: a tensor cannot be moved.
             WorkerError: no collective can be made any more.
         """
-        if (why := self._who.engine.error) is not None:
-            raise _after(why)
+        self._check_engine()
         if not 0 <= root < len(self._members):
             problem = f"a collective with the root rank {root}, and its group has {len(self._members)} ranks"
             raise SpecError(problem, fix=f"give it a rank from 0 to {len(self._members) - 1}")
         check(tensors, tensors if whole is None else whole)
+
+    def _check_engine(self) -> None:
+        """
+        Raises:
+            WorkerError: no collective can be made any more.
+        """
+        if (why := self._who.engine.error) is not None:
+            raise _after(why)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
         """Hand a collective to the engine."""
@@ -440,7 +455,8 @@ class Group(Named):
             begun()
             work.complete(None)
             return work
-        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun, work.came)
+        ending = Ending(work.complete, begun, work.came)
+        operation = array.last = self._who.engine.submit(self._trees, call, array.numbers, ending, array.last)
         return self._watched(work, lambda: f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:

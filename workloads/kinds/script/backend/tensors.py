@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,8 @@ from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 OTHER = "other"
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """Operations that the engine does; all others are Gloo's."""
+MOST_KNOWN = 256
+"""Limit on the arrays that are kept: more than models have buckets."""
 LARGEST_BYTES = 2**31
 """Limit on the bytes of one collective."""
 
@@ -33,12 +36,19 @@ class Array:
         dtype: as :data:`.calls.DTYPES` has it.
         numbers: the array, of one dimension.
         memory: the tensor whose memory it is.
+        last: the last operation of the engine with it, where it was kept (:class:`Arrays`).
     """
 
     dtype: str
     numbers: NDArray[Any]
     memory: torch.Tensor
     _sources: tuple[torch.Tensor, ...]
+    last: Any = None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether its memory is not that of a tensor."""
+        return bool(self._sources)
 
     def copy_back(self, put: Put | None = None) -> None:
         """Copy the array into the tensors that it was made of; as Gloo does, unless ``put`` says otherwise.
@@ -108,6 +118,30 @@ def array_of(tensors: Sequence[torch.Tensor]) -> Array:
         sources = tuple(one.detach() for one in tensors)
         flat = torch.cat([one.reshape(-1) for one in sources]).resolve_neg().resolve_conj()
     return _array(flat, sources)
+
+
+class Arrays:
+    """Arrays of tensors that are added again and again, as DDP's buckets are: to check a tensor, to view its memory and
+    to plan with it takes a third of a call. An array is kept as long as its tensor."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[torch.Tensor], int, Array]] = {}
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> Array | None:
+        """Return the array of a tensor that is as it was when its array was kept; else None."""
+        tensor = tensors[0]
+        known = self._known.get(id(tensor))
+        if known is None or len(tensors) > 1 or known[0]() is not tensor:
+            return None
+        _, address, array = known
+        is_same = tensor.data_ptr() == address and tensor.numel() == array.numbers.size
+        return array if is_same and tensor.is_contiguous() and dtype_name(tensor) == array.dtype else None
+
+    def keep(self, tensors: Sequence[torch.Tensor], array: Array) -> None:
+        """Keep the array of a single tensor whose memory it shares."""
+        if len(tensors) == 1 and not array.is_copy and len(self._known) < MOST_KNOWN:
+            tensor, known, key = tensors[0], self._known, id(tensors[0])
+            known[key] = ref(tensor, lambda _: known.pop(key, None)), tensor.data_ptr(), array
 
 
 def empty_array(like: torch.Tensor, count: int) -> Array:

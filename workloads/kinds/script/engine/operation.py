@@ -37,6 +37,10 @@ class Ending:
     came: Callable[[], None] = lambda: None
 
 
+OVER = Ending(lambda _: None)
+"""Callbacks of a call that is over."""
+
+
 class Operation:
     """One call at one process.
 
@@ -49,15 +53,13 @@ class Operation:
         turn: by chunk, what is to be done when its turn to be sent has come.
         unsent: messages that wait in connections.
         dtype: of what travels.
+        is_free: whether the call is over at this process and its neighbours, so that another one may be made of it.
     """
 
     def __init__(self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending) -> None:
         """Set up; ``own`` is this process's array, in which the result will be; None at a process that only adds or
         passes on. ``name`` is its node's."""
-        self.key, self.shape, self.ending = key, shape, ending
-        self.told: set[int] = set()
-        self.early: set[int] = set()
-        self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.shape = shape
         plan, forest = shape.plan, shape.forest
         self._plan = plan
         self._sums: Sums
@@ -69,8 +71,17 @@ class Operation:
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = self._views(own)
         self.turn = self._sums.turn
+        self.renew(key, ending)
+
+    def renew(self, key: Key, ending: Ending) -> None:
+        """Become another call of the same shape with the same array; views of its chunks are made once."""
+        plan = self._plan
+        self.key, self.ending = key, ending
+        self.told: set[int] = set()
+        self.early: set[int] = set()
+        self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.unsent = 0
-        self._has_come = False
+        self.is_free = self._has_come = False
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]

@@ -21,6 +21,7 @@ from testbed.workloads.kinds.script.engine import Group, RankEngine
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.numbers import dtype_of
+from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.kinds.script.engine.server import Server
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.rank_job import RankJob
@@ -79,7 +80,7 @@ class Rank:
             seen.append(error)
             ended.set()
 
-        self.engine.submit(group or self.whole, call, array, done)
+        self.engine.submit(group or self.whole, call, array, Ending(done))
         return lambda: self.wait(ended, seen)
 
     @staticmethod
@@ -447,7 +448,7 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
     def script(rank: Rank) -> str:
         if rank.rank == 0:
             done: list[BaseException | None] = []
-            op = rank.engine.submit(rank.whole, BARRIER, np.ones(1, np.int32), done.append)
+            op = rank.engine.submit(rank.whole, BARRIER, np.ones(1, np.int32), Ending(done.append))
             time.sleep(0.2)
             waits = rank.engine.waits_for(op)
             asked.set()
@@ -470,7 +471,8 @@ def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
             over.set()
 
         call, array = Call(What.ALLREDUCE, "float32", 50_000, "sum"), np.ones(50_000, np.float32)
-        rank.engine.submit(rank.whole, call, array, done, lambda: said.append("begun"), lambda: said.append("came"))
+        ending = Ending(done, lambda: said.append("begun"), lambda: said.append("came"))
+        rank.engine.submit(rank.whole, call, array, ending)
         assert over.wait(LIMIT_S)
 
     run("ring", "star(hosts=3)", script)
