@@ -479,6 +479,32 @@ def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
     assert told == [["begun", "came", "done"]] * 3
 
 
+@pytest.mark.parametrize("scheme", ["ring", "ps", "atp", "switchml"])
+def test_a_call_that_is_over_may_become_the_next_one(run: Run, scheme: str) -> None:
+    """Large calls do, and small ones as soon as all neighbours have made them."""
+    count = 50_000
+
+    def script(rank: Rank) -> int:
+        made: set[int] = set()
+        for floats, call in ((count, Call(What.ALLREDUCE, "float32", count, "sum")), (1, BARRIER)):
+            array = np.empty(floats, np.float32 if call.dtype == "float32" else np.int32)
+            last = None
+            for turn in range(1, 6):
+                array[:] = turn * (rank.rank + 1)
+                over = threading.Event()
+                last = rank.engine.submit(rank.whole, call, array, Ending(lambda _, over=over: over.set()), last)
+                made.add(id(last))
+                assert over.wait(LIMIT_S)
+                assert (array == turn * 6).all()
+        return len(made)
+
+    topology = (
+        "spine_leaf(racks=1,hosts_per_rack=3,spines=1,ina=all)" if scheme in ("atp", "switchml") else "star(hosts=3)"
+    )
+    calls = run(scheme, topology, script)
+    assert max(calls) < 10, "some calls became others"
+
+
 def test_all_ranks_tell_what_the_first_one_failed_of(run: Run) -> None:
     """And not that their neighbours ended, which did because of it."""
 
