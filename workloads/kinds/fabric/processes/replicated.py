@@ -10,58 +10,39 @@ before. From then on it may not be lost any more: daemons keep no copies.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from socket import socket
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from testbed.workloads.kinds.fabric.journal import Rates, Step
-from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.messages import End, Gone, Gradient, Held, Note, Order, Snapshot
-from testbed.workloads.kinds.fabric.processes.server import Apply, line
-from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
-from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.kinds.fabric.journal import Step
+from testbed.workloads.kinds.fabric.processes.messages import Gone, Gradient, Held, Note, Order, Snapshot
+from testbed.workloads.kinds.fabric.processes.server import Loss, Server, line
 from testbed.workloads.sync.connection import Connection
 
 
-class Replicated(Survivor):
+class Replicated(Server):
     """A server that applies updates, and gives weights, with a replica or without."""
 
-    def __init__(
-        self,
-        survival: Survival,
-        plan: Fabric,
-        sockets: Mapping[int, socket],
-        held: tuple[Floats, Apply],
-        rates: Rates,
-        momentum: float = 0.0,
-        arrays: Sequence[Floats] = (),
-    ) -> None:
-        """Set up as :class:`.survivor.Survivor`; ``arrays`` are all that updates change, if that is more than
-        weights."""
-        super().__init__(survival, plan, sockets, held, rates, momentum)
-        self._arrays = tuple(arrays) or (self._weights,)
-        self._alone_from: int | None = None
-        """Number of steps that had been made when the replica was lost."""
-        self._snapshots = self._fed = 0
-        """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
-        since."""
-        self._tells: Callable[..., None] = lambda **_: None
+    _alone_from: int | None = None
+    """Number of steps that had been made when the replica was lost."""
+    _snapshots = _fed = 0
+    """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
+    since."""
 
     def tells(self, write: Callable[..., None]) -> None:
         """Store ``write``, by which each step is written before anybody hears of it."""
         self._tells = write
 
     def said(self) -> dict[str, Any]:
-        """Report as :meth:`.survivor.Survivor.said`; and how many steps had been made when the replica was lost."""
+        """Report as :meth:`.server.Server.said`; and how many steps had been made when the replica was lost."""
         told = super().said()
         return told if self._alone_from is None else {**told, "alone_from": self._alone_from}
 
     def _report(self, step: Step) -> None:
         lead = self.journal.leads[-1]
         norms = [self.journal.norms.get(number, 0.0) for number in step.unit.members]
-        self._tells(step=line(step), lead=lead, norms=norms, momentum=self._momentum)
+        self._tells(step=line(step), lead=lead, norms=norms, momentum=self._served.momentum)
         super()._report(step)
 
     def _told(self, connection: Connection, note: Note) -> None:
@@ -89,9 +70,9 @@ class Replicated(Survivor):
             self._send_snapshot()
             super()._has_lost(node)
             return
-        self._note_loss(node)
+        self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
         self._alone_from = len(self.journal.steps)
-        if self._plan.scheduler in self._former:
+        if self._is_alone:
             self._at(time.monotonic(), self._go_on_alone)
         else:  # that decides who goes on; until then the bound holds
             self._say(self._plan.scheduler, Gone(node, ()))
@@ -104,12 +85,6 @@ class Replicated(Survivor):
         self.journal.let_go()
         self._apply_held()
 
-    def _end_all(self) -> None:
-        was_over = self._over
-        super()._end_all()
-        if self._over and not was_over:
-            self._tell_replica(End())
-
     # What the replica is fed.
 
     def _send_snapshot(self) -> None:
@@ -119,7 +94,7 @@ class Replicated(Survivor):
         self._snapshots, self._fed = self._snapshots + 1, self.journal.at
         self.journal.replicated = min(self.journal.replicated, self._fed)
         note = Snapshot(self._snapshots, self._fed, self.journal.version, len(self.journal.steps))
-        self._say(self._plan.replica, note, np.concatenate(self._arrays))
+        self._say(self._plan.replica, note, np.concatenate(self._served.arrays))
 
     def _next(self) -> Step | None:
         if self._snapshots:
