@@ -18,7 +18,6 @@ from testbed.workloads.kinds.fabric.processes import shared
 from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.replica import Replica
-from testbed.workloads.kinds.fabric.processes.replicated import Replicated
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
 from testbed.workloads.kinds.fabric.processes.server import Served, Server, Survival
@@ -70,8 +69,7 @@ def join(
         return SumsServer(plan, job.node, sockets, floats)
     if job.node in plan.servers:
         served = _served(job, plan, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
-        kind = Server if survival is None or plan.replica is None else Replicated
-        server = kind(plan, job.node, sockets, served, survival)
+        server = Server(plan, job.node, sockets, served, survival)
         server.keeper = _keeper(job, served, server)
         return server
     if job.node == plan.replica:

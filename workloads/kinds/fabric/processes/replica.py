@@ -53,7 +53,7 @@ class Replica(Server):
         super().__init__(plan, node, sockets, served, survival)
         self.journal = Copy()
         self._said_held = 0
-        self._snapshots: list[tuple[int, int]] = []
+        self._begun_again: list[tuple[int, int]] = []
         """Number of steps that had been made here, and at the server, at each of the server's snapshots."""
         self._reported: list[tuple[int, int]] = []
         """Decisions that the server has reported."""
@@ -71,9 +71,9 @@ class Replica(Server):
         ``had``, how many updates were here.
         """
         told = self._told_of("copied")
-        if self._snapshots:
+        if self._begun_again:
             size = sum(array.nbytes for array in self._served.arrays)
-            told |= {"snapshots": self._snapshots, "snapshot_bytes": size, "came": self.came}
+            told |= {"snapshots": self._begun_again, "snapshot_bytes": size, "came": self.came}
         if self._losses and self._serves:
             served = [self.journal.own_from, self.journal.inherited, sorted(self._first.items())]
             told |= self._told_of_losses() | {"update_bytes": self._weights.nbytes}
@@ -109,7 +109,7 @@ class Replica(Server):
         arrays = self._served.arrays
         for array, saved in zip(arrays, np.split(floats, len(arrays)), strict=True):
             np.copyto(array, saved)
-        self._snapshots.append((len(self.journal.steps), note.steps))
+        self._begun_again.append((len(self.journal.steps), note.steps))
         self.journal.begin_again(note.at, note.version)
         self._held, self._said_held = {}, -1
         self._say_held()
@@ -117,20 +117,20 @@ class Replica(Server):
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
         if source == self._plan.server:
             self._hold(source, note, floats)
-        elif self._snapshots:
+        elif self._begun_again:
             self.came.append((source, note.members, floats.nbytes))
         else:
             super()._arrived(source, note, floats)
         self._say_held()
 
     def _nears(self, source: int, note: Note, left_s: float) -> None:
-        if source != self._plan.server and not self._snapshots:
+        if source != self._plan.server and not self._begun_again:
             super()._nears(source, note, left_s)
 
     def _say_held(self) -> None:
         if not self._serves and self.journal.here > self._said_held:
             self._said_held = self.journal.here
-            self._say(self._plan.server, Held(self._said_held, len(self._snapshots)))
+            self._say(self._plan.server, Held(self._said_held, len(self._begun_again)))
 
     def _has_lost(self, node: int) -> None:
         """Report the server's loss to the scheduler, which decides who serves. If other processes are lost, the server
@@ -141,7 +141,7 @@ class Replica(Server):
         """
         lost = {*self._former}
         is_server_lost = self._serves or self._plan.server in lost
-        if is_server_lost and (self._snapshots or lost - {self._plan.server}):
+        if is_server_lost and (self._begun_again or lost - {self._plan.server}):
             raise NeighbourError(
                 f"{self._names[node]} was lost, and a server and another process may not both be",
                 fix="kill only the server, or only others",

@@ -86,23 +86,15 @@ class Returned(Server):
         return told
 
     def _told(self, connection: Connection, note: Note) -> None:
-        node = connection.node
+        node, world = connection.node, len(self._plan.workers)
         if isinstance(note, Back) and node not in self._backs and not self._is_found:
             self._backs[node] = note
-            if self._backs.keys() >= self._seekers:
+            if self._backs.keys() >= self.met.keys():
                 self._go_on()
-        elif isinstance(note, Lost) and self._is_found and self._own(note.update) == node:
+        elif isinstance(note, Lost) and self._is_found and self._plan.workers[note.update % world] == node:
             self._decided(self.journal.lose(note.update))
         else:
             super()._told(connection, note)
-
-    @property
-    def _seekers(self) -> set[int]:
-        """The nodes that look for this server."""
-        return {*self._plan.workers, self._plan.scheduler}
-
-    def _own(self, number: int) -> int:
-        return self._plan.workers[number % len(self._plan.workers)]
 
     def _go_on(self) -> None:
         """Go on: all neighbours are back.
@@ -130,6 +122,6 @@ class Returned(Server):
 
     def _lacks(self) -> str:
         if not self._is_found:
-            missing = sorted(self._seekers - self._backs.keys())
+            missing = sorted(self.met.keys() - self._backs.keys())
             return f"{', '.join(self._plan.nodes[node] for node in missing)} to find it again"
         return super()._lacks()

@@ -13,7 +13,13 @@ With :class:`Survival` a server goes on when other processes are lost; it is the
 have a shard of an update that another one never gets. When a worker's daemon is lost, the server gives weights straight
 to those that were to get them over it. When the scheduler is lost, the server takes its place as far as it can: updates
 are applied as they come, still within the delay bound, and each worker gets weights straight, as soon as its turn
-comes. The server's last line tells whom it has lost. One that has a replica does more (:mod:`.replicated`).
+comes. The server's last line tells whom it has lost.
+
+A server with a replica reports its decisions as it makes them, so that one process can repeat its work when it is lost
+itself; and it goes on when its replica is lost. When a worker's daemon is lost, or the scheduler, nobody else can send
+the replica all that it lacks: a lost daemon had updates still to send, and sums for the replica were of other updates
+than those for the server. So the server feeds it. It sends its weights as they are, and then each update, or sum, when
+its turn comes. It goes no further ahead than before. From then on it may not be lost any more: daemons keep no copies.
 """
 
 from __future__ import annotations
@@ -46,6 +52,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Note,
     Order,
     Recipient,
+    Snapshot,
     Weights,
     recipients_of,
 )
@@ -157,14 +164,23 @@ class Server(Holder, Exchange):
         """Turns of workers, which the scheduler chooses until it is lost."""
         self._ended: set[int] = set()
         """Nodes that have told that they end."""
+        self._write: Callable[..., None] | None = None
+        self._alone_from: int | None = None
+        """Number of steps that had been made when the replica was lost."""
+        self._snapshots = self._fed = 0
+        """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
+        since."""
+
+    def tells(self, write: Callable[..., None]) -> None:
+        """Store ``write``, by which each step is written before anybody hears of it, if a replica may serve."""
+        self._write = write if self._turns and self._has_replica else None
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """Apply all updates of the trial, as one step.
 
         Raises:
-            TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
+            TrialTimeoutError, WorkerError: as :meth:`testbed.workloads.serving.exchange.Holder.serve`.
             NeighbourError: no worker is left.
-            WorkerError: a process sent what it cannot have.
         """
         self._watch({*self._by_node}, self._loses_after_s)
         yield from super().serve(buckets, done, total, silence_s)
@@ -172,7 +188,8 @@ class Server(Holder, Exchange):
     def said(self) -> dict[str, Any]:
         """Report the journal, and ``update_bytes``, the model's own. With a replica, report also how many updates it
         had at each step, and the norms of updates by number. After losses, add how many entries the journal had; and
-        what was sent as far as the server knows, if nobody else can tell: updates by their source, and weights."""
+        what was sent as far as the server knows, if nobody else can tell: updates by their source, and weights; and how
+        many steps had been made when the replica was lost."""
         told = self._told_of("journal") | {"update_bytes": self._weights.nbytes} | self.keeper.said()
         if self._has_replica:
             told |= {"leads": self.journal.leads, "norms": list(self.journal.norms.items())}
@@ -181,6 +198,8 @@ class Server(Holder, Exchange):
             told |= self._told_of_losses()
             told |= {"lost_at": [(loss.node, loss.entries) for loss in self._losses]}
             told |= {"came": self.came, "gave": self._gave}
+        if self._alone_from is not None:
+            told |= {"alone_from": self._alone_from}
         return told
 
     def _told_of(self, steps: str) -> dict[str, Any]:
@@ -251,8 +270,9 @@ class Server(Holder, Exchange):
             ValueError: it cannot be.
         """
         if isinstance(note, Held) and connection.node == self._plan.replica:
-            self.journal.replicated = note.count
-            self._apply_held()
+            if note.snapshots == self._snapshots:  # otherwise it did not have the last one yet
+                self.journal.replicated = note.count
+                self._apply_held()
         elif isinstance(note, End) and self._turns and connection.node in self._plan.workers:
             self._ended.add(connection.node)
             self._end_all()
@@ -296,6 +316,15 @@ class Server(Holder, Exchange):
         self._grant()
 
     def _next(self) -> Step | None:
+        """Decide on the unit whose turn it is. A replica that is fed is sent it before, with the shares of its
+        updates."""
+        unit = self.journal.turn if self._snapshots and self.journal.at >= self._fed else None
+        if unit is not None and self._plan.replica is not None:
+            floats = self._held[unit.members[0]]
+            self._fed += len(unit.members)
+            self._say(self._plan.replica, Order(unit.members, unit.versions, ()))
+            group, sums = 0 if unit.is_sum else -1, len(floats) // len(self._weights)
+            self._say(self._plan.replica, Gradient(unit.members, unit.versions, unit.shares, group, sums), floats)
         return self.journal.next(self._served.rates)
 
     def _decided(self, step: Step) -> None:
@@ -312,13 +341,17 @@ class Server(Holder, Exchange):
         self.keeper.after(len(self.journal.entries), self._hand_over)
 
     def _report(self, step: Step) -> None:
+        if self._write:
+            norms = [self.journal.norms.get(number, 0.0) for number in step.unit.members]
+            self._write(step=line(step), lead=self.journal.leads[-1], norms=norms, momentum=self._served.momentum)
         decided = Decided(tuple(step.entries), self.journal.version)
         if self._shard == 0:
             self._say(self._plan.scheduler, decided)
         self._tell_replica(decided)
 
     def _tell_replica(self, note: Note) -> None:
-        if self._plan.replica is not None:
+        """Send the replica a note, but no order if it is fed: it learns the order from the updates that it gets."""
+        if self._plan.replica is not None and not (self._snapshots and isinstance(note, Order)):
             self._say(self._plan.replica, note)
 
     # Weights.
@@ -344,8 +377,8 @@ class Server(Holder, Exchange):
     def _state(self) -> State:
         """Return the state whose weights workers get now."""
         if self._newest.entries != len(self.journal.entries):
-            copied = self._served.copied(self._weights)
-            self._newest = State(copied, self.journal.version, len(self.journal.entries))
+            copied, entries = self._served.copied(self._weights), len(self.journal.entries)
+            self._newest = State(copied, self.journal.version, entries)
         return self._newest
 
     def _give_straight(self, *recipients: Recipient) -> None:
@@ -364,24 +397,43 @@ class Server(Holder, Exchange):
         Raises:
             NeighbourError: no worker is left.
         """
-        self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
+        gone, now_s = Gone(node, ()), time.monotonic()
+        self._losses.append(Loss(node, now_s, len(self.journal.entries)))
+        self._say(self._plan.scheduler, gone)
+        if node == self._plan.replica:
+            self._alone_from = len(self.journal.steps)
+            if self._is_alone:  # otherwise the scheduler decides who goes on; until then the bound holds
+                self._at(now_s, partial(self._give_up, gone))
+            return
+        self._send_snapshot()
         check_left(self._plan, self._former.keys())
         if node == self._plan.scheduler:
             self.journal.open()
         elif self._turns:
             self._turns.lose(self._plan.workers.index(node))
-            self._say(self._plan.scheduler, Gone(node, ()))
         self._give_again(node)
         self._apply_held()
         self._end_all()
 
     def _give_up(self, note: Gone) -> None:
         """Note that a node is lost, whether that was noticed here or not, and that these updates will not come: units
-        that wait behind them get their turn."""
+        that wait behind them, or for a replica, get their turn."""
         for number in note.updates:
             self.journal.forget(number)
         self._lose(note.node)
+        if note.node == self._plan.replica:
+            self._plan = self._plan.unreplicated
+            self.journal.let_go()
         self._apply_held()
+
+    def _send_snapshot(self) -> None:
+        """Send the replica a snapshot, with which it has the server's state."""
+        if self._plan.replica is None or self._plan.replica in self._former:
+            return
+        self._snapshots, self._fed = self._snapshots + 1, self.journal.at
+        self.journal.replicated = min(self.journal.replicated, self._fed)
+        note = Snapshot(self._snapshots, self._fed, self.journal.version, len(self.journal.steps))
+        self._say(self._plan.replica, note, np.concatenate(self._served.arrays))
 
     def _give_again(self, lost: int) -> None:
         """Give weights straight to the workers that were to get them over this node. A worker that has them ignores

@@ -19,8 +19,7 @@ from testbed.workloads.kinds.fabric.journal_lines import lines
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
 from testbed.workloads.kinds.fabric.processes.replica import Replica
-from testbed.workloads.kinds.fabric.processes.replicated import Replicated
-from testbed.workloads.kinds.fabric.processes.server import Served, Survival
+from testbed.workloads.kinds.fabric.processes.server import Served, Server, Survival
 from testbed.workloads.kinds.fabric.replication_account import counted, other
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.sums import Sums, history, shares
@@ -63,7 +62,7 @@ class Both:
         ends = [self._sockets(stack, node, other, between[at]) for at, (node, other) in enumerate(self._pairs)]
         served = [Served(model.arrays, model.apply, rates, MOMENTUM) for model in self.models]
         survival = Survival(60.0, 10 * WORLD)
-        self.server = Replicated(plan, SERVER, ends[0], served[0], survival)
+        self.server = Server(plan, SERVER, ends[0], served[0], survival)
         self.replica = Replica(plan, REPLICA, ends[1], served[1], survival)
         for one in (self.server, self.replica):
             stack.enter_context(closing(one))
@@ -89,7 +88,7 @@ class Both:
         told = Order(tuple(numbers), tuple(versions), tuple(NORMS[one] for one in numbers))
         self.server._came(self.server._by_node[SCHEDULER], told, None)
 
-    def send(self, to: Replicated | Replica, numbers: Sequence[int], versions: Sequence[int]) -> None:
+    def send(self, to: Server | Replica, numbers: Sequence[int], versions: Sequence[int]) -> None:
         """One update straight, or a sum by the daemon of the first worker."""
         of, ones = tuple(numbers), tuple(shares([1.0] * len(numbers), MOMENTUM))
         node, norms = PLAN.workers[numbers[0] % WORLD], tuple(NORMS[one] for one in of)
