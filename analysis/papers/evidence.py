@@ -18,6 +18,7 @@ from testbed.analysis import metrics
 from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.verdicts import CALLED, INVALID, SIMULATED, VALID
+from testbed.base.listing import counted
 
 GST, JCT, ITERATION_TIMES = "gst", "jct", "iterations"
 """Names of the numbers that claims are about (:data:`testbed.analysis.verdicts.NUMBERS`)."""
@@ -48,6 +49,11 @@ class Measured:
     """Whether samples are differences, which may as well be below 0."""
     verdict: str = VALID
     """The verdict of trials that count: SIMULATED of a run in simulated time."""
+
+    @property
+    def basis(self) -> str:
+        """How many samples there are, of what: ``1 iteration``; empty without any."""
+        return counted(len(self.samples), self.of.removesuffix("s")) if self.samples else ""
 
     @property
     def fidelity(self) -> str:

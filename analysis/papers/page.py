@@ -12,6 +12,7 @@ from markupsafe import Markup
 from testbed.analysis.html.pages import source, template
 from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
 from testbed.analysis.papers.picture import picture
+from testbed.base.listing import counted
 
 _CLASS = {Verdict.HOLDS: "good", Verdict.FAILS: "bad", Verdict.UNDECIDED: "open"}
 
@@ -75,11 +76,9 @@ def _line(row: Row) -> Line:
     interval, ours = row.interval, row.ours
     here = "-" if interval is None else number(interval.value, row.unit)
     between = "" if interval is None else stated((interval.low, interval.high), row.unit)
-    counted = f"{len(ours.samples)} {ours.of}" if ours.samples else ""
-    trials = (
-        f"{ours.valid} of {ours.trials} trials {ours.verdict}" if ours.trials else "" if ours.samples else "not run"
-    )
-    from_what = ", ".join(text for text in (counted, trials) if text)
+    told = f"{ours.valid} of {counted(ours.trials, 'trial')} {ours.verdict}"
+    trials = told if ours.trials else "" if ours.samples else "not run"
+    from_what = ", ".join(text for text in (ours.basis, trials) if text)
     return Line(row.name, stated(row.paper, row.unit), theory, here, between, from_what, "; ".join(ours.doubts))
 
 

@@ -80,7 +80,9 @@ class TrialRecord(Part):
         "which numbers of a script, told or printed, are not all there or not used, and why", default=()
     )
     not_kept = unread(list[Text], "which files of a program's ranks are not in `outputs/`, and why", is_whole=True)
-    slow_rows = unread(Text, "where Python made the rows of a script's sums, if C++ for it is not compiled there")
+    slow_rows: Text = optional(
+        "where Python made the rows of a script's sums, if C++ for it is not compiled there", default=""
+    )
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = optional(default=(), is_whole=True, blank=[])
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])

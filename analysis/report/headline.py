@@ -56,6 +56,11 @@ class Pair:
         return self.first.network == self.cell.network
 
     @property
+    def has_as_many(self) -> bool:
+        """Whether the two had as many workers."""
+        return self.first.network.workers == self.cell.network.workers
+
+    @property
     def is_by_samples(self) -> bool:
         """Whether the two had other numbers of workers, so that only samples per second can be compared."""
         return faster_by(self.first, self.cell) == ratios.THROUGHPUT
@@ -265,12 +270,14 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     label, first = closest[0].cell.label, _first_of(told.run, closest)
     took = f"{words.span(_ratio(pair, told.number) for pair in closest)}"
     at, is_slower = _at(told, closest), _middle(told, closest) >= SAME_AS_FIRST
-    if len(closest) < len(_by_label(told.ranked)[label]):  # arms are held against each other where all of them are
-        at += ", where every arm is compared"
+    settings, *each = [{pair.first.setting for pair in of} for of in (closest, *_by_label(told.ranked).values())]
+    if at and all(settings <= own for own in each) and any(settings < own for own in each):  # arms are held against
+        at += ", where every arm is compared"  # each other where all of them are
     came = "came closest with" if is_slower else "took"
     if told.apart:
         verb = "took" if len(_by_label(told.ranked)) == 1 else came
-        return f"{_elsewhere(told)[:-1]}; on the same network, {label} {verb} {took}{at}.{_ties(told, closest)}"
+        where = "on the same network" if any(pair.has_as_many for pair in told.apart) else "with as many workers"
+        return f"{_elsewhere(told)[:-1]}; {where}, {label} {verb} {took}{at}.{_ties(told, closest)}"
     by = "" if is_slower else f"more than {100 * ratios.WORTH_TELLING:g} % "
     did = f"synchronised {by}faster" if told.number == ratios.GST else f"finished {by}faster"
     if told.run.has_jobs:
@@ -304,16 +311,27 @@ def _ties(told: Finding, fastest: Pairs) -> str:
 
 
 def _elsewhere(told: Finding) -> str:
-    """The times of each arm of another network, which rank nobody; empty where there are none."""
-    if not told.apart:
-        return ""
-    by_label = _by_label(told.apart)
-    took = [_took(told, of) for of in by_label.values()]
-    networks = {pair.cell.network[:2] for pair in told.apart} - {pair.first.network[:2] for pair in told.apart}
-    where = "On another network" if len(networks) == 1 else "On other networks"
-    if not networks:
-        where = "With another number of workers"
-    return f"{where}, {shortened(took, words.MOST_NAMED, '; ', 'more arms')}."
+    """The times of each arm of another network, or with other workers, which rank nobody; empty where there are
+    none."""
+    by_place: dict[str, list[str]] = {}
+    for of in _by_label(told.apart).values():
+        by_place.setdefault(_place(told, of), []).append(_took(told, of))
+    said = [f"{place}, {took}" if i == 0 else took for place, each in by_place.items() for i, took in enumerate(each)]
+    text = shortened(said, words.MOST_NAMED, "; ", "more arms")
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _place(told: Finding, of: Pairs) -> str:
+    """``with 3 workers in place of 2``, or, of an arm with as many workers as the first, ``on another network``."""
+    if all(pair.has_as_many for pair in of):
+        alike = [pair for pair in told.apart if pair.has_as_many]
+        networks = {pair.cell.network[:2] for pair in alike} - {pair.first.network[:2] for pair in alike}
+        return "on another network" if len(networks) == 1 else "on other networks"
+    counts = {(ratios.workers(pair.cell.numbers), ratios.workers(pair.first.numbers)) for pair in of}
+    if len(counts) > 1:
+        return "with another number of workers"
+    [(own, first)] = counts
+    return f"with {own} {'worker' if own == '1' else 'workers'} in place of {first}"
 
 
 def _took(told: Finding, of: Pairs) -> str:

@@ -19,7 +19,7 @@ from testbed.analysis import verdicts
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import Axis, Group, MeasuredCell
-from testbed.analysis.report.question import Key, Panel, column, rounded
+from testbed.analysis.report.question import CROSS, Key, Panel, column, rounded
 
 Trace = dict[str, Any]
 Figure = dict[str, Any]
@@ -149,7 +149,7 @@ def dot(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what
         "x": column(value),
         "y": [y],
         "error_x": error(value),
-        "marker": {"color": shade, "size": 10, "symbol": "circle" if valid else "x"},
+        "marker": {"color": shade, "size": 10, "symbol": "circle" if valid else CROSS},
         "customdata": {"columns": ["arm"]},
         "hovertemplate": f"%{{customdata[0]}}<br>{what} %{{x:.3f}}<extra></extra>",
     }
@@ -157,7 +157,7 @@ def dot(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what
 
 def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str, number: str) -> list[Trace]:
     """A line an arm over the axis, with intervals; rows of the table begin with ``first``. Marks are crosses where
-    ``number`` is INVALID."""
+    ``number`` is not VALID."""
     traces: list[Trace] = []
     start = first
     for label, members in groupby(group.cells, key=lambda cell: cell.label):
@@ -174,7 +174,12 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
                 "y": column(value),
                 "error_y": error(value),
                 "line": {"color": colour(run, label), "dash": dash(run, label), "width": 2},
-                "marker": {"size": 7, "symbol": ["circle" if cell.valid_in(number) else "x" for cell in cells]},
+                "marker": {
+                    "size": [7 if cell.valid_in(number) else 10 for cell in cells],
+                    "symbol": ["circle" if cell.valid_in(number) else CROSS for cell in cells],
+                    "opacity": 1,  # marks of several sizes are drawn as bubbles: translucent, with a border
+                    "line": {"width": 0},
+                },
                 "customdata": {"columns": ["arm", "verdict"]},
                 "hovertemplate": f"%{{customdata[0]}} (%{{customdata[1]}})<br>{what} %{{y:.4g}}<extra></extra>",
             }

@@ -18,6 +18,8 @@ import pandas as pd
 
 DIGITS = 6
 """Significant digits of numbers in figures and CSV: more than any clock here is good for."""
+CROSS = "x"
+"""Plotly's name of the mark of a number that is not VALID."""
 CODED_FROM = 2
 """A column of texts is written as a list of its values and a number a row, if they repeat so often on average."""
 
@@ -38,10 +40,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: a swatch, or a line with these dashes."""
+    """An entry of a legend: a swatch, a line with these dashes, or, without a colour and dashes, a cross."""
 
     label: str
-    colour: str
+    colour: str = ""
     dashes: str | None = None
 
 
@@ -66,6 +68,13 @@ class Question:
     defined: str
     legend: tuple[Key, ...] = ()
     told: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The legend, with the cross where a line of a figure has one for a number that is not VALID."""
+        marks = [trace.get("marker", {}) for panel in self.panels for trace in panel.figure.get("data", ())]
+        is_crossed = any(CROSS in mark["symbol"] for mark in marks if isinstance(mark.get("symbol"), list))
+        return (*self.legend, *([Key("not VALID")] if is_crossed else []))
 
     def json(self) -> str:
         """Table and figures, for the page's script."""

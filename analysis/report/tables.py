@@ -175,7 +175,13 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         if first is None or speed is None:
             return Value(NONE)
         by = faster_by(first, cell)
-        note = "by samples/s" if by == ratios.THROUGHPUT else "" if first.network == cell.network else OTHER_NETWORK
+        note = ""
+        if by == ratios.THROUGHPUT:
+            note = "by samples/s"
+        elif first.network.workers != cell.network.workers:
+            note = f"{ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
+        elif first.network != cell.network:
+            note = OTHER_NETWORK
         return _marked(Value(words.ratio(speed.value), speed.value, note), by, first, cell)
 
     return [

@@ -309,13 +309,11 @@ def none_valid(cells: Iterable[MeasuredCell], number: str) -> str:
 
 
 def of_networks(told: Sequence[Sequence[str]], where: str = CSV) -> list[str]:
-    """Sentences about the first networks, and one that counts the others and says where they are."""
-    more = len(told) - MOST_NAMED
-    sentences = [sentence for sentences in told[:MOST_NAMED] for sentence in sentences]
-    return [
-        *sentences,
-        *([f"{counted_as(more, 'more network')} {'is' if more == 1 else 'are'} in {where}."] if more > 0 else []),
-    ]
+    """Sentences about the first networks, and one that counts the others, if they are several, and says where they
+    are."""
+    shown = told if len(told) == MOST_NAMED + 1 else told[:MOST_NAMED]
+    rest = [f"{len(told) - MOST_NAMED} more networks are in {where}."] if len(told) > len(shown) else []
+    return [*(sentence for sentences in shown for sentence in sentences), *rest]
 
 
 def counted(labels: Sequence[str], did: str) -> str:

@@ -94,8 +94,8 @@ def _quality(records: Records) -> Quality:
 
 def notes(records: Records, first: str) -> list[str]:
     """Sentences that must be said of the table's numbers: what the ratio and the error are, where there are any; which
-    arms have no speed-up, which speed-ups are beside an arm of another network, which are of samples per second, and
-    why."""
+    arms have no speed-up, which speed-ups are beside an arm of another network or with other workers, which are of
+    samples per second, and why."""
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and has_iterations(record) for record in records)
     meaning = [MEANING] if synchronised else []
@@ -106,6 +106,7 @@ def notes(records: Records, first: str) -> list[str]:
     if any(map(_has_setup, records)):
         meaning.append(f"{SETUP_MEANING}{_older(records)}")
     told: dict[str, list[str]] = {}
+    by_jct: dict[str, str] = {}
     unlike: dict[str, str] = {}
     elsewhere: dict[str, None] = {}
     uncounted: dict[str, None] = {}
@@ -124,6 +125,9 @@ def notes(records: Records, first: str) -> list[str]:
         elif _speed_up(first_arm, own_arm) == MISSING:
             if ours and theirs:
                 uncounted[" at ".join(filter(None, (cell.label, cell.where)))] = None
+        elif ratios.workers(theirs) != ratios.workers(ours):
+            numbers = f"workers: {ratios.workers(theirs)}; {base[0]['label']}: {ratios.workers(ours)}"
+            by_jct.setdefault(cell.label, f"{cell.label} ({numbers})")
         elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
     if p95:
@@ -134,9 +138,11 @@ def notes(records: Records, first: str) -> list[str]:
         whose = shortened(list(uncounted), MOST_NAMED)
         meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {whose}")
     if elsewhere:
-        as_many = " with as many workers" if told else ""
+        as_many = " with as many workers" if told or by_jct else ""
         where = f"on another network than {first}{as_many}"
         meaning.append(f"speed-up of arms {where}, so no ranking: {', '.join(elsewhere)}")
+    if by_jct:
+        meaning.append(f"speed-up of arms with another number of workers, so no ranking: {', '.join(by_jct.values())}")
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())

@@ -211,7 +211,7 @@ def texts(row: Row) -> list[str]:
     here, between = "-", "-"
     if found is not None:
         here, between = number(found.value, row.unit), stated((found.low, found.high), row.unit)
-    several = f"{len(ours.samples)} {ours.of}" if ours.samples else "-"
+    several = ours.basis or "-"
     fidelity = ours.fidelity if ours.trials else "-" if ours.samples else "not run"
     return [row.name, stated(row.paper, row.unit), theory, here, between, several, fidelity]
 

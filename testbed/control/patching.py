@@ -50,11 +50,13 @@ class Patching:
         self._wanted: queue.SimpleQueue[tuple[Move, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Move, Topology] | None = None
         self._free_s = 0.0  # since when nothing has been under way, and the next move is worked out if it is known
+        self._began_bytes = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="circuits", daemon=True)
 
     def __enter__(self) -> Patching:
         if self._has_panels:
+            self._began_bytes = self._counted() or 0
             self._thread.start()
         return self
 
@@ -110,6 +112,11 @@ class Patching:
             if record is not None:
                 self._free_s = time.monotonic()
 
+    def _counted(self) -> int | None:
+        """Add up what all links have carried so far; None where the lab does not count it."""
+        counts = [count.bytes for count in self._lab.counters()]
+        return sum(counts) if counts else None
+
     def _plan(self, move: Move) -> Topology:
         if self._planned is None or self._planned[0] is not move:
             target = move.moved(self._topology)
@@ -129,7 +136,9 @@ class Patching:
             self._stop.wait(dark_s)
             done_s = time.monotonic()
         else:
+            counted = self._counted()
             done = self._lab.patch(target, dark_s)
             done_s = done.lit_s
-            self.history.append(State(target, done.dark_s, done.lit_s))
+            carried = None if counted is None else counted - self._began_bytes
+            self.history.append(State(target, done.dark_s, done.lit_s, counted_bytes=carried))
         self._topology, record.done_s = target, done_s

@@ -23,7 +23,7 @@ from testbed.execution import correctness, link_load, queues, results, scripts, 
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.outcome import Outcome
 from testbed.execution.predicting import predicted
-from testbed.perturb.circuits import History, reconfigured_cost
+from testbed.perturb.circuits import reconfigured_cost
 from testbed.recovery.deaths import Course, switches, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.trial import phases
@@ -127,7 +127,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     told_of = not told.samples.empty
     courses = dict(seen.courses)
     if told_of:
-        courses[job.name] = as_run(courses[job.name], seen.circuits, told)
+        courses[job.name] = as_run(courses[job.name], seen, told)
         if not courses[job.name].deaths:
             job = phases.on_average(courses[job.name].phases)
     course, probes, done = courses[job.name], seen.of("probe"), seen.of("done", job) if told_of else []
@@ -247,10 +247,10 @@ def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def as_run(course: Course, history: History, told: Told) -> Course:
+def as_run(course: Course, seen: Observed, told: Told) -> Course:
     """Return the course with the costs that its synchronisations met: those of circuits that moved meanwhile are phases
     of their own, and some costs are known only afterwards."""
-    job = course.phases[0].job
+    job, history = course.phases[0].job, seen.circuits
     cost = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
     if cost is None and len(history) > 1 and history[0].carried is not None:
         cost = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
@@ -260,8 +260,18 @@ def as_run(course: Course, history: History, told: Told) -> Course:
         return course
     by: pd.DataFrame = told.samples.groupby("iteration").agg({"ready_s": "min", "sum_s": "max"})
     windows = dict(zip(by.index, by.itertuples(index=False, name=None), strict=True))
-    split = [each for phase in course.phases for each in phases.over_circuits(phase, history, windows)]
+    counted_bytes = _bytes_of_one_job(seen) if len(course.phases) == 1 else None
+    split = [each for phase in course.phases for each in phases.over_circuits(phase, history, windows, counted_bytes)]
     return replace(course, phases=tuple(split))
+
+
+def _bytes_of_one_job(seen: Observed) -> tuple[float, float] | None:
+    """Add up what links had carried before the first iteration, when NICs were measured, and in all; None where they
+    also carried something else than one job."""
+    if len(seen.trial.jobs) > 1 or seen.background or not seen.counters:
+        return None
+    before = link_load.probed_bytes(seen.trial, seen.of("probe"))
+    return sum(before.values()), float(sum(count.bytes for count in seen.counters))
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import inf
 from typing import ClassVar, NamedTuple
@@ -30,6 +30,7 @@ class State(NamedTuple):
 
     ``carried`` is what passed over them, where processes told. ``sent`` counts the synchronisations whose bytes had
     been sent when they began to be dark, with the share of one that was under way, where that is known.
+    ``counted_bytes`` is what all links together had carried of the trial by then, where the kernel counts it.
     """
 
     topology: Topology
@@ -37,6 +38,7 @@ class State(NamedTuple):
     lit_s: float = -inf
     carried: Carried | None = None
     sent: float | None = None
+    counted_bytes: float | None = None
 
 
 History = Sequence[State]
@@ -87,6 +89,35 @@ def lit_shares(history: History, window: tuple[float, float]) -> NDArray[np.floa
         lit_s[np.searchsorted(lit_from_s, end_s, "right") - 1] = 1.0
     shares: NDArray[np.float64] = lit_s / lit_s.sum()
     return shares
+
+
+def by_count(
+    history: History,
+    each_bytes: Sequence[float],
+    windows: Mapping[int, tuple[float, float]],
+    counted_bytes: tuple[float, float],
+) -> History:
+    """Return the history with what had been sent when circuits moved, by what links had carried until then.
+
+    A synchronisation puts ``each_bytes`` on all links together, by state. Headers and acknowledgements are taken to add
+    the same share throughout; ``counted_bytes`` are those before the first synchronisation and after the last one. The
+    ``windows`` of these (start, end in s) tell which one was under way.
+    """
+    counted = [state.counted_bytes for state in history[1:]]
+    if None in counted:
+        return history
+    before_bytes, total_bytes = counted_bytes
+    carried = np.diff(np.array([before_bytes, *counted, total_bytes], float)) / each_bytes
+    if not np.all(carried >= 0) or not carried.any():
+        return history
+    sent = np.cumsum(carried * len(windows) / carried.sum())
+    starts_s, ends_s = (np.sort(moments) for moments in zip(*windows.values(), strict=True))
+    first, *others = history
+    found = [first]
+    for state, count in zip(others, sent[:-1].tolist(), strict=True):
+        ended, begun = (int(np.searchsorted(moments, state.dark_s, "right")) for moments in (ends_s, starts_s))
+        found.append(state._replace(sent=min(max(count, ended), begun)))
+    return found
 
 
 def sent_shares(history: History, iteration: int) -> NDArray[np.float64] | None:

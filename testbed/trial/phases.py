@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from testbed.perturb.circuits import History, lit_shares, mixed_cost, sent_shares
+from testbed.perturb.circuits import History, by_count, lit_shares, mixed_cost, sent_shares
 from testbed.trial.job import Job
 from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
@@ -76,10 +76,16 @@ def split(changes: Sequence[Change], iterations: int) -> tuple[Phase, ...]:
     )
 
 
-def over_circuits(phase: Phase, history: History, windows: Mapping[int, tuple[float, float]]) -> list[Phase]:
+def over_circuits(
+    phase: Phase,
+    history: History,
+    windows: Mapping[int, tuple[float, float]],
+    counted_bytes: tuple[float, float] | None = None,
+) -> list[Phase]:
     """Split a phase by the circuits over which its iterations were synchronised: by what had been sent when circuits
     moved, or else by time, in these windows (start, end in s). An iteration in which circuits moved is a phase of its
-    own, with the mean of their costs.
+    own, with the mean of their costs. ``counted_bytes`` is what links had carried before the first iteration and after
+    the last one, if they carried nothing else meanwhile.
     """
     job = phase.job
     states = [
@@ -90,6 +96,8 @@ def over_circuits(phase: Phase, history: History, windows: Mapping[int, tuple[fl
         )
         for state in history
     ]
+    if counted_bytes is not None:
+        history = by_count(history, [float(each.cost.link_bytes.sum()) for each in states], windows, counted_bytes)
     found: list[Phase] = []
     for i in range(phase.first, phase.stop):
         sent = sent_shares(history, i)

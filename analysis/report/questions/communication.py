@@ -54,7 +54,7 @@ def exposed(study: Study) -> Question | None:
         "How long did scripts wait for communication?",
         frame,
         plot.panels("exposed", groups, lambda group, start: _figure(study, group, start, frame)) if groups else (),
-        (*room.rest(cells, where="results.csv"), *_left_out(cells)),
+        (*room.rest(cells, where="results.csv"), *_left_out(cells), *_slow_rows(cells)),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
         tuple(_without_dashes([_row(study, cell) for cell in room.chosen(cells)])),
@@ -75,6 +75,16 @@ def _left_out(cells: Sequence[MeasuredCell]) -> tuple[str, ...]:
     found = [f"{words.where(cell)}{cell.label}: {one}." for cell in cells for one in _sentences(cell)]
     more = [f"{len(found) - words.MOST_ROWS:,} more are in the trials' JSON."] if len(found) > words.MOST_ROWS else []
     return (*found[: words.MOST_ROWS], *more)
+
+
+def _slow_rows(cells: Sequence[MeasuredCell]) -> list[str]:
+    """Say of which arms Python made the rows of sums, because nothing compiled was there, once for each reason."""
+    arms: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for trial in cell.finished:
+            if trial.slow_rows:
+                arms.setdefault(trial.slow_rows, {})[cell.label] = None
+    return [f"{words.named(list(labels))}: {why}." for why, labels in arms.items()]
 
 
 def _sentences(cell: MeasuredCell) -> Sequence[str]:

@@ -120,7 +120,7 @@ class _Load:
 
     @property
     def over_mean(self) -> str:
-        return words.ratio(self.most * self.counted / self.total) if self.total else "no"
+        return words.ratio(self.most * self.counted / self.total) if self.total else ""
 
 
 def _load(links: Sequence[LinkCount]) -> _Load | None:
@@ -141,11 +141,11 @@ def seen(links: Sequence[LinkCount]) -> str:
     if load is None:
         return silent.strip()
     against = f", {load.over_theory} the bytes by theory" if load.over_theory else ""
+    mean = f"; that is {load.over_mean} the mean of all links" if load.over_mean else ""
     dropped = f"{load.drops:,} packets were dropped" if load.drops else "nothing was dropped"
     return (
-        f"The busiest link, {load.busiest.source} to {load.busiest.target}, carried {words.amount(load.most)}{against};"
-        f" that is {load.over_mean} the mean of all links. All links together carried {words.amount(load.total)}; "
-        f"{dropped}.{silent}"
+        f"The busiest link, {load.busiest.source} to {load.busiest.target}, carried {words.amount(load.most)}{against}"
+        f"{mean}. All links together carried {words.amount(load.total)}; {dropped}.{silent}"
     )
 
 
@@ -158,7 +158,7 @@ def _row(cell: MeasuredCell, trial: Trial, has_silent: bool) -> dict[str, str]:
         "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
         "It carried": words.amount(load.most) if load else words.UNKNOWN,
         "Carried / theory": (load.over_theory if load else "") or words.UNKNOWN,
-        "Carried / mean link": load.over_mean if load else words.UNKNOWN,
+        "Carried / mean link": (load.over_mean if load else "") or words.UNKNOWN,
         "All links": words.amount(load.total) if load else words.UNKNOWN,
         "Packets dropped": f"{load.drops:,}" if load else words.UNKNOWN,
     }

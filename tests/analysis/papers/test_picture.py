@@ -8,7 +8,8 @@ import re
 import pytest
 
 from testbed.analysis.papers.claim import Row
-from testbed.analysis.papers.page import _together
+from testbed.analysis.papers.evidence import Measured
+from testbed.analysis.papers.page import _line, _together
 from testbed.analysis.papers.picture import picture
 
 CHARACTER_PX = 7
@@ -30,6 +31,15 @@ def test_no_tick_and_no_name_is_cut(most: float, unit: str, last: str | None) ->
     assert min(to_name, to_next) > 1.5 * within  # names of two lines do not look like names of one
     for at, text in ticks:
         assert float(at) + CHARACTER_PX * len(text) / 2 <= int(found[1])
+
+
+@pytest.mark.parametrize(
+    ("samples", "trials", "told"),
+    [(1, 1, "1 iteration, 1 of 1 trial VALID"), (2, 3, "2 iterations, 1 of 3 trials VALID"), (0, 0, "not run")],
+)
+def test_what_a_number_is_from_is_counted_in_words(samples: int, trials: int, told: str) -> None:
+    ours = Measured((1.0,) * samples, "iterations", min(1, trials), trials, ())
+    assert _line(Row("GST", "s", 1.0, 1.0, ours)).from_what == told
 
 
 def test_a_row_that_would_stand_alone_is_drawn_with_the_others_of_its_unit() -> None:

@@ -281,7 +281,7 @@ def test_the_closest_arm_is_so_at_the_settings_that_all_have(sweep: Run) -> None
     run = on_one_network(sweep, without=("Ring on fat-tree", "50 Mbit/s"))
     assert headline.first_sentence(run) == (
         "No arm synchronised faster than PS on fat-tree; Ring on fat-tree came closest with 1.40× to 2.80× its time at "
-        "2 of 3 settings."
+        "2 of 3 settings, where every arm is compared."
     )
 
 
@@ -349,6 +349,29 @@ def test_a_doubt_that_all_jobs_share_is_not_why_some_are_left_out(run: Run) -> N
 def test_a_run_without_a_finished_trial(run: Run) -> None:
     run = only(run, "ps-b64")
     assert headline.finding(run) == "No trial finished, so there is nothing to compare."
+
+
+def test_arms_without_samples_per_second_are_told_with_their_numbers_of_workers(run: Run) -> None:
+    """What networks they ran on is in another sentence; one may be as large a star, of which one host is a server."""
+    ring = "Ring on fat-tree took 0.75× the job completion time of PS on fat-tree"
+    bml = "BML on BCube took 0.50× the job completion time of PS on fat-tree"
+
+    def told(ring_topology: str, workers: Mapping[str, int], jct_s: float = 3.0) -> str:
+        made = only(run, "ps-b16", "ring-b16", "bml-b16")
+        for name, took_s in (("ps-b16", 4.0), ("ring-b16", jct_s), ("bml-b16", 2.0)):
+            made = with_metrics(made, name, gst_median_s=None, throughput_sps=None, jct_s=took_s)
+        trials = [replace(one, world=workers.get(one.id, one.world)) for one in made.trials]
+        trials = [replace(one, topology=ring_topology) if one.id == "ring-b16" else one for one in trials]
+        return headline.lead(replace(made, trials=tuple(trials)))
+
+    of = run.trials[0].world
+    star = run.trials[0].topology
+    assert told(star, {"ring-b16": 4, "bml-b16": 4}) == f"With 4 workers in place of {of}, {ring}; {bml}."
+    assert told(star, {"ring-b16": 4}) == f"With 4 workers in place of {of}, {ring}; on another network, {bml}."
+    assert told("star(hosts=18)", {}) == f"On other networks, {ring}; {bml}."
+    assert told(star, {"bml-b16": 1}, 4.0) == (
+        f"With 1 worker in place of {of}, {bml}; with as many workers, Ring on fat-tree took 1.00×."
+    )
 
 
 def test_of_commands_a_valid_one_is_not_held_against_others(run: Run) -> None:

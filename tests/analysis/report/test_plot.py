@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import plot
+from testbed.analysis.report import page, plot
 
-from .helpers import answer
+from .helpers import answer, judged
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,19 @@ def colours_in(traces: list[dict[str, Any]]) -> set[str]:
     """Those of marks and lines."""
     found = [trace.get(part, {}).get("color") for trace in traces for part in ("marker", "line")]
     return {shade for shade in found if shade}
+
+
+def test_a_line_with_a_number_that_is_not_valid_has_a_cross_which_the_legend_explains(sweep: Run) -> None:
+    def drawn(run: Run) -> tuple[set[str], str]:
+        question = answer(run, "gst")
+        marks = [trace.get("marker", {}) for panel in question.panels for trace in panel.figure["data"]]
+        symbols = {symbol for mark in marks if isinstance(mark.get("symbol"), list) for symbol in mark["symbol"]}
+        return symbols, question.keys[-1].label
+
+    valid = replace(sweep, trials=tuple(judged(trial, "VALID") for trial in sweep.trials if trial.done))
+    assert drawn(valid) == ({"circle"}, "theory")
+    place = valid.trials[0].label, valid.trials[0].setting
+    trials = [judged(one, "INVALID") if (one.label, one.setting) == place else one for one in valid.trials]
+    in_part = replace(valid, trials=tuple(trials))
+    assert drawn(in_part) == ({"circle", "x"}, "not VALID")
+    assert ("✕" in page.render(valid), "✕" in page.render(in_part)) == (False, True)

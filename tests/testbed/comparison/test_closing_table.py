@@ -144,6 +144,11 @@ def test_a_speed_up_beside_another_network_is_told() -> None:
         "speed-up of arms on another network than PS with as many workers, so no ranking: BML",
         "speed-up by samples/s, because the numbers of workers differ: Ring (workers: 18; PS: 9); all others by JCT",
     ]
+    fewer = record("apart", 0, throughput_sps=None) | star | {"world": 8}
+    assert notes([made[0] | {"world": 9}, made[2] | {"world": 9}, fewer], "PS")[1:] == [
+        "speed-up of arms on another network than PS with as many workers, so no ranking: BML",
+        "speed-up of arms with another number of workers, so no ranking: apart (workers: 8; PS: 9)",
+    ]
     rates = [[{"rate_bps": rate_bps}] for rate_bps in (1e8, 2e8)]
     made = [one | {"links": links} for one, links in zip(made[:2], rates, strict=True)]
     assert notes(made, "PS")[1:] == ["speed-up of arms on another network than PS, so no ranking: ring"]

@@ -22,7 +22,7 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
-from testbed.perturb.circuits import History, MovedCost, State, lit_shares, mixed_cost
+from testbed.perturb.circuits import History, MovedCost, State, by_count, lit_shares, mixed_cost
 from testbed.perturb.kinds.base import Context
 from testbed.perturb.kinds.circuits import Circuits
 from testbed.perturb.schedule import schedule
@@ -54,6 +54,7 @@ def context(topology: Topology) -> Context:
 
 def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
     topology, lab, feed = panels(), FakeLab(), Feed({})
+    lab.up(topology, LinkSettings(), [])
     moves = [
         circuits(at="0 s", rings=OTHER, look_ahead=True, reconfiguration="0.1 s"),
         circuits(at="0.02 s", flip="all"),
@@ -77,8 +78,8 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     assert first.free_s is None or first.planned_s <= first.free_s <= first.begun_s
     assert third.free_s is None or second.done_s <= third.free_s <= third.begun_s
     expected = moves[1].moved(moves[0].moved(topology))
-    assert [note.name for note in lab.notes] == ["plan_patch", "patch", "plan_patch", "patch"]
-    assert lab.notes[1].argument.panels == expected.panels
+    assert [note.name for note in lab.notes] == ["up", "plan_patch", "patch", "plan_patch", "patch"]
+    assert lab.notes[2].argument.panels == expected.panels
     assert [state.topology.panels for state in patching.history] == [
         topology.panels,
         expected.panels,
@@ -119,11 +120,12 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
 )
 def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, Any], error: str) -> None:
     samples, lab = tmp_path / "h0.jsonl", FakeLab()
+    lab.up(panels(), LinkSettings(), [])
     with Patching(lab, panels()) as patching, Beside(Feed({"h0": samples}), [patching]):
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
         until(lambda: [record.error for record in patching.records if record.error])
     assert [record.error for record in patching.records] == [error]
-    assert lab.notes == []
+    assert [note.name for note in lab.notes] == ["up"]
 
 
 def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:
@@ -191,3 +193,32 @@ def test_moves_need_panels_and_flips_need_look_ahead(read: Callable[..., list[An
     with pytest.raises(SpecError, match="has no node 'h9'"):
         circuits(flip=["h9"]).moved(panels())
     assert circuits(flip=["h0", "h1"]).words == "flip of h0, h1"
+
+
+ITERATIONS = {0: (0.0, 1.0), 1: (1.5, 2.5), 2: (3.0, 4.0)}
+"""Windows of three synchronisations."""
+
+
+@pytest.mark.parametrize(
+    ("dark_s", "counted_bytes", "sent"),
+    [
+        (2.0, 165.0, 1.5),  # a tenth more than gradients: headers and acknowledgements
+        (2.0, 109.0, 1.0),  # two have begun, and one of them has ended
+        (2.0, 250.0, 2.0),
+        (2.7, 165.0, 2.0),  # between two synchronisations nothing is under way
+        (0.0, 0.0, 0.0),
+    ],
+)
+def test_what_links_had_carried_tells_what_had_been_sent(dark_s: float, counted_bytes: float, sent: float) -> None:
+    """A synchronisation of 100 bytes before, and of 50 afterwards; NICs were measured by 7 bytes."""
+    total_bytes = 7 + counted_bytes + 1.1 * 50 * (3 - counted_bytes / 110)
+    topology = panels("servers=6,degree=2,rings=[1]")
+    history = [State(topology), State(topology, dark_s, dark_s + 0.1, counted_bytes=7 + counted_bytes)]
+    assert by_count(history, [100.0, 50.0], ITERATIONS, (7.0, total_bytes))[1].sent == pytest.approx(sent)
+
+
+def test_nothing_is_told_by_counts_that_are_missing_or_fall() -> None:
+    topology = panels("servers=6,degree=2,rings=[1]")
+    for counted_bytes in (None, 300.0):
+        history = [State(topology), State(topology, 2.0, 2.1, counted_bytes=counted_bytes)]
+        assert by_count(history, [100.0, 50.0], ITERATIONS, (0.0, 200.0)) == history

@@ -119,6 +119,15 @@ def test_a_paced_sender_of_datagrams_keeps_its_pace() -> None:
 
 
 @pytest.mark.parametrize("datagrams", [False, True])
+def test_a_burst_may_be_paced_faster_than_an_int_of_bytes(datagrams: bool) -> None:
+    """From 17 Gbit/s on, bytes per second are more than a C int holds."""
+    probes = [replace(probe, pace_bps=3 * 10**10) for probe in ring(2, 0.1, datagrams=datagrams)]
+    with Bursts(probes) as bursts:
+        found = bursts.run()
+    assert all(one.bytes > 0 for one in found)
+
+
+@pytest.mark.parametrize("datagrams", [False, True])
 def test_a_target_that_does_not_listen_is_named(datagrams: bool) -> None:
     (probe,) = ring(1, 0.1, datagrams=datagrams)
     probe = replace(probe, remote="127.78.0.2")

@@ -21,8 +21,9 @@ CALLED = {
     ENDS: "word of the end",
     KEPT: "word of an update that is kept",
 }
-UPDATE = struct.Struct("!II")
-"""Rank and iteration."""
+NUMBERS = struct.Struct("!II")
+"""A worker's note before a gradient: its iteration, the version that it was computed on. A server's note to its replica
+before a gradient, and of each update that is new in weights: its rank and iteration."""
 
 
 class Exchange(exchange.Exchange):

@@ -40,23 +40,6 @@ from testbed.workloads.learning.updates import Update
 FIX = "report it: the protocol is broken"
 
 
-class Allotment:
-    """The iterations of a trial, as the first server gives them out."""
-
-    def __init__(self, world: int, updates: int) -> None:
-        """Set up for ``updates`` updates in all, at least one a worker. Every worker begins one at once."""
-        if updates < world:
-            raise ValueError(f"{updates} updates for {world} workers")
-        self._left = updates - world
-
-    def take(self) -> bool:
-        """Take an iteration for a worker that has ended one, and say whether there was one left."""
-        if not self._left:
-            return False
-        self._left -= 1
-        return True
-
-
 class Ledger:
     """Updates in the order in which one server applies them.
 
@@ -66,10 +49,13 @@ class Ledger:
     """
 
     def __init__(self, world: int, updates: int, staleness: int | None, server: int = 0) -> None:
-        """Set up for ``updates`` updates in all; ``staleness`` is SSP's s, None for no bound.
+        """Set up for ``updates`` updates in all, at least one a worker; ``staleness`` is SSP's s, None for no bound.
 
         Every worker has the initial weights, and begins at once.
         """
+        if updates < world:
+            raise ValueError(f"{updates} updates for {world} workers")
+        self._left = updates - world
         self.order: list[Update] = []
         self.given = [0] * world
         self._done = [0] * world
@@ -92,6 +78,14 @@ class Ledger:
     def computing(self) -> list[int]:
         """The ranks whose update is still to come."""
         return [rank for rank in range(len(self._done)) if rank not in self._waiting] if not self.is_complete else []
+
+    def take(self) -> bool:
+        """Take an iteration for a worker that has ended one, and say whether there was one left. Only the first server
+        gives them out."""
+        if not self._left:
+            return False
+        self._left -= 1
+        return True
 
     def apply(self, rank: int, version: int, goes_on: bool) -> Update:
         """Note that a gradient, computed on ``version``, is applied now. Its worker waits until :meth:`release` lets it

@@ -29,10 +29,12 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     if part is not None:
         return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
     served = servers(forest)
-    serves = {**{server: server for server in served}, **{copy: server for server, copy in replicas(forest).items()}}
-    span = spans(job.buckets[-1][1], len(served))[served.index(serves[job.node])]
-    weights, apply = tasks.served(job, span)
+    copied = {copy: server for server, copy in replicas(forest).items()}
+    span = spans(job.buckets[-1][1], len(served))[served.index(copied.get(job.node, job.node))]
+    held = tasks.served(job, span)
     total = job.training.iterations * job.world
-    if job.node not in served:
-        return Replica(job.name, forest, sockets, weights, apply, total)
-    return Server(job.name, forest, sockets, weights, apply, total, Keeper(job.checkpoint, lambda: weights))
+    if job.node in copied:
+        return Replica(job.name, forest, sockets, held, total)
+    server = Server(job.name, forest, sockets, held, total)
+    server.keeper = Keeper(job.checkpoint, lambda: held[0])
+    return server

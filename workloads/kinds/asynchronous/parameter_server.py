@@ -24,6 +24,7 @@ import hashlib
 import math
 import struct
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,46 +33,42 @@ from typing import Any
 
 import numpy as np
 
-from testbed.workloads.kinds.asynchronous.exchange import CALLED, ENDS, GOES_ON, KEPT, UPDATE, Exchange
-from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
+from testbed.workloads.kinds.asynchronous.exchange import CALLED, ENDS, GOES_ON, KEPT, NUMBERS, Exchange
+from testbed.workloads.kinds.asynchronous.ledger import Ledger
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.learning.parts import Span, spans
-from testbed.workloads.serving.exchange import FLOATS, NOTE, Floats, Holder
+from testbed.workloads.serving.exchange import FLOATS, NOTE, Floats, Held, Holder
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.session import WeightsSession
 
-PUSH = struct.Struct("!II")
-"""A worker's note before a gradient: its iteration, the version that it was computed on."""
 REPLY = struct.Struct("!IId")
 """The server's note before weights: the number of the worker's update, the version of these weights, and for how long
-(s) they were held back. Then comes an :data:`UPDATE` for each update that is new in them."""
+(s) they were held back. Then come the :data:`NUMBERS` of each update that is new in them."""
 
 
+@dataclass
 class _Part:
     """A worker's dealings with one server.
 
     Attributes:
         next: what the server is to send next; None where it has sent all.
-        is_complete: whether the weights that answer the last gradient are there.
+        is_complete: whether the weights that answer the last gradient are there, since ``complete_s``.
+        version, update, held_s: what the server has said of them.
+        known: the version that the last gradient was computed on.
     """
 
-    def __init__(self, connection: Connection, span: Span, gradient: Floats) -> None:
-        self.connection, self.span = connection, span
-        self.gradient = gradient[slice(*span)].data.cast("B")
-        self.next: int | None = None
-        self.is_complete = False
-        self.version = self.update = self.known = 0
-        self.held_s = self.complete_s = 0.0
-
-    def begin(self, first: int) -> None:
-        """Note that a gradient is on its way; ``first`` is what the server sends first in answer."""
-        self.is_complete, self.next, self.known = False, first, self.version
-
-    def end(self) -> None:
-        """Note that the weights that answer the last gradient are there."""
-        self.next, self.is_complete, self.complete_s = None, True, time.monotonic()
+    connection: Connection
+    span: Span
+    gradient: memoryview
+    next: int | None = None
+    is_complete: bool = False
+    version: int = 0
+    update: int = 0
+    known: int = 0
+    held_s: float = 0.0
+    complete_s: float = 0.0
 
 
 class Client(WeightsSession, Exchange):
@@ -99,7 +96,9 @@ class Client(WeightsSession, Exchange):
         cuts = dict(zip(served, spans(len(weights), len(served)), strict=True))
         super().__init__(name, forest, sockets, {node: weights[slice(*span)] for node, span in cuts.items()})
         self._parents = cuts
-        self._parts = {node: _Part(self._by_node[node], span, gradient) for node, span in cuts.items()}
+        self._parts = {
+            node: _Part(self._by_node[node], span, gradient[slice(*span)].data.cast("B")) for node, span in cuts.items()
+        }
         self._first, *self._others = self._parts.values()
         self._learn, self._world = learn, len(forest.workers)
         self._iteration = 0
@@ -112,8 +111,9 @@ class Client(WeightsSession, Exchange):
         """
         self._check_start(bucket, self._iteration)
         for part in self._parts.values():
-            part.begin(first=GOES_ON if part is self._first else NOTE)
-            self._tell(part.connection, NOTE, PUSH.pack(self._iteration, part.version))
+            part.is_complete, part.known = False, part.version
+            part.next = GOES_ON if part is self._first else NOTE
+            self._tell(part.connection, NOTE, NUMBERS.pack(self._iteration, part.version))
             self._tell(part.connection, FLOATS, part.gradient)
         self._move()
 
@@ -154,14 +154,14 @@ class Client(WeightsSession, Exchange):
             self._told(part, note)
             part.next = FLOATS
         else:
-            part.end()
+            part.next, part.is_complete, part.complete_s = None, True, time.monotonic()
 
     def _told(self, part: _Part, note: bytes) -> None:
         """Take what a server says of the weights that come next. Raises WorkerError: it cannot say that."""
-        if len(note) < REPLY.size or (len(note) - REPLY.size) % UPDATE.size:
+        if len(note) < REPLY.size or (len(note) - REPLY.size) % NUMBERS.size:
             raise self._misfit(part.connection, f"a note of {len(note)} bytes")
         update, version, held_s = REPLY.unpack_from(note)
-        new = list(UPDATE.iter_unpack(note[REPLY.size :]))
+        new = list(NUMBERS.iter_unpack(note[REPLY.size :]))
         if not 0 <= held_s < math.inf or any(rank >= self._world for rank, _ in new):
             raise self._misfit(part.connection, f"weights held for {held_s} s, with updates {new[:3]}")
         part.update, part.version, part.held_s = update, version, held_s
@@ -179,143 +179,136 @@ class Client(WeightsSession, Exchange):
 
 
 @dataclass
-class _Push:
-    """The state of a worker's gradient at the server; ``goes_on`` is None until the worker's next step is known."""
+class _Coming:
+    """A gradient that is on its way: the numbers of the note before it, and whether its worker does another iteration
+    after it, None until that is known."""
 
-    iteration: int
-    version: int
+    numbers: tuple[int, int]
     goes_on: bool | None
     is_there: bool = False
 
 
-class Server(Holder, Exchange):
-    """A server: applies gradients as they come, and gives weights back as its ledger says.
+class _Applying(Holder, Exchange):
+    """A process that gets gradients and applies them to its weights. It has room for a gradient of each neighbour that
+    sends some; all sizes are those of its part. What follows from a gradient is the subclass's."""
 
-    It has room for a gradient of each worker, and a copy of each version of the weights that is on its way. All sizes
-    are those of its part.
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
+        """Set up; ``updates`` is how many there are in all."""
+        (self._weights, self._apply), self._updates = held, updates
+        self._node = forest.nodes.index(name)
+        self._replica = replicas(forest).get(self._node)
+        self._gradients = {node: np.empty_like(self._weights) for node in sockets if node != self._replica}
+        super().__init__(name, forest, sockets, self._gradients)
+        self._coming: dict[int, _Coming] = {}
+
+    @abstractmethod
+    def _goes_on(self, connection: Connection) -> bool | None:
+        """Return whether another iteration follows the gradient that a neighbour announces; None if that is told."""
+
+    @abstractmethod
+    def _have(self, connection: Connection, gradient: _Coming) -> None:
+        """Handle a gradient that is there."""
+
+    @property
+    def _digest(self) -> dict[str, Any]:
+        return {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
+
+    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
+        coming = self._coming.get(connection.node)
+        if kind == NOTE and coming is None and not self._is_done:
+            if len(note) != NUMBERS.size:
+                raise self._misfit(connection, f"a note of {len(note)} bytes")
+            first, second = NUMBERS.unpack(note)
+            coming = self._coming[connection.node] = _Coming((first, second), self._goes_on(connection))
+        elif kind == FLOATS and coming and not coming.is_there:
+            coming.is_there = True
+        elif kind in (GOES_ON, ENDS) and coming and coming.is_there and coming.goes_on is None:
+            coming.goes_on = kind == GOES_ON
+        else:
+            raise self._misfit(connection, f"{CALLED[kind]} out of turn")
+        if coming.is_there and coming.goes_on is not None:
+            self._have(connection, self._coming.pop(connection.node))
+
+    def _waits_for(self, connection: Connection) -> bool:
+        return not self._is_done or self.met[connection.node] < self._barriers
+
+
+class Server(_Applying):
+    """A server: applies gradients as they come, and gives weights back as its ledger says. It has a copy of each
+    version of the weights that is on its way.
 
     Attributes:
         ledger: the updates, in their order.
+        keeper: writes checkpoints.
     """
 
-    def __init__(
-        self,
-        name: str,
-        forest: Forest,
-        sockets: Mapping[int, socket],
-        weights: Floats,
-        apply: Callable[[Floats], None],
-        updates: int,
-        keeper: Keeper | None = None,
-    ) -> None:
-        """Set up; ``apply`` changes ``weights`` by one gradient, and ``updates`` is how many there are in all."""
-        self._keeper = keeper or Keeper(None, lambda: weights)
-        self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
-        super().__init__(name, forest, sockets, self._gradients)
-        self._children = sockets
-        node = forest.nodes.index(name)
-        number = servers(forest).index(node)
-        self._replica = replicas(forest).get(node)
-        self._sent_on: deque[tuple[Connection, _Push, bool]] = deque()
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
+        super().__init__(name, forest, sockets, held, updates)
+        self._children, self._workers = sockets, forest.workers
+        self._number = servers(forest).index(self._node)
+        self._sent_on: deque[tuple[Connection, _Coming]] = deque()
         """Updates that the replica does not have yet, in order."""
-        self._workers = forest.workers
-        self._weights, self._apply = weights, apply
-        self._newest, self._copied = memoryview(b""), -1
-        self._pushes: dict[int, _Push] = {}
         self._updates_of: dict[int, tuple[int, float]] = {}
         """Number of each rank's last update and when it was applied (s)."""
-        self.ledger = Ledger(len(forest.workers), updates, staleness(forest), number)
-        self._allotment = None if number else Allotment(len(forest.workers), updates)
+        self.ledger = Ledger(len(forest.workers), updates, staleness(forest), self._number)
+        self.keeper = Keeper(None, lambda: self._weights)
 
     @property
     def _is_done(self) -> bool:
         return self.ledger.is_complete
 
-    def apply_all(self, timeout_s: float) -> None:
-        """Return once all updates are applied, and everyone has been sent the last weights; otherwise as
-        :meth:`serve`."""
-        for _ in self.serve(1, 0, 1, timeout_s):
-            pass
-
     def said(self) -> dict[str, Any]:
         """Return the updates in their order, as the fields of each."""
-        updates = [(one.rank, one.iteration, one.version) for one in self.ledger.order]
-        kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
-        return {"updates": updates, **kept, **self._keeper.said()}
+        updates = [(update.rank, update.iteration, update.version) for update in self.ledger.order]
+        return {"updates": updates, **({} if self._replica is None else self._digest), **self.keeper.said()}
 
     def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
-        push = self._pushes.get(connection.node)
-        if connection.node == self._replica:
-            self._kept(connection, kind)
-            return
-        if kind == NOTE and push is None:
-            push = self._pushes[connection.node] = self._announced(connection, note)
-        elif kind == FLOATS and push and not push.is_there:
-            push.is_there = True
-        elif kind in (GOES_ON, ENDS) and push and push.is_there and push.goes_on is None:
-            push.goes_on = kind == GOES_ON
+        if connection.node != self._replica:
+            super()._heard(connection, kind, note)
+        elif kind == KEPT and self._sent_on:
+            self._update(*self._sent_on.popleft())
         else:
-            raise self._misfit(connection, f"{CALLED[kind]} out of turn")
-        if push.is_there and push.goes_on is not None:
-            del self._pushes[connection.node]
-            if self._replica is None:
-                self._update(connection, push, push.goes_on)
-            else:
-                self._send_on(connection, push, push.goes_on, self._by_node[self._replica])
+            raise self._misfit(connection, CALLED[kind])
 
-    def _announced(self, connection: Connection, note: bytes) -> _Push:
-        """Note that a gradient is to come. The first server says now whether its worker does another iteration after
-        it."""
-        if len(note) != PUSH.size:
-            raise self._misfit(connection, f"a note of {len(note)} bytes")
-        goes_on = None if self._allotment is None else self._allotment.take()
-        if goes_on is not None:
-            self._tell(connection, GOES_ON if goes_on else ENDS)
-        iteration, version = PUSH.unpack(note)
-        return _Push(iteration, version, goes_on)
+    def _goes_on(self, connection: Connection) -> bool | None:
+        """Give the worker another iteration or none, if this is the first server. The others hear it from the
+        worker."""
+        if self._number:
+            return None
+        goes_on = self.ledger.take()
+        self._tell(connection, GOES_ON if goes_on else ENDS)
+        return goes_on
 
-    def _send_on(self, connection: Connection, push: _Push, goes_on: bool, replica: Connection) -> None:
-        """Send the gradient on to the replica before it is applied. Its worker sends no other before it has been
-        answered."""
-        rank = self._workers.index(connection.node)
-        self._sent_on.append((connection, push, goes_on))
-        self._tell(replica, NOTE, UPDATE.pack(rank, push.iteration))
+    def _have(self, connection: Connection, gradient: _Coming) -> None:
+        """Apply a gradient, after the replica has it. Its worker sends no other before it has been answered."""
+        if self._replica is None:
+            self._update(connection, gradient)
+            return
+        replica, (iteration, _) = self._by_node[self._replica], gradient.numbers
+        self._sent_on.append((connection, gradient))
+        self._tell(replica, NOTE, NUMBERS.pack(self._workers.index(connection.node), iteration))
         self._tell(replica, FLOATS, self._gradients[connection.node].data.cast("B"))
 
-    def _kept(self, replica: Connection, kind: int) -> None:
-        """Apply the next update that was sent to the replica: the replica has it."""
-        if kind != KEPT or not self._sent_on:
-            raise self._misfit(replica, CALLED[kind])
-        self._update(*self._sent_on.popleft())
-
-    def _update(self, connection: Connection, push: _Push, goes_on: bool) -> None:
-        """Apply a worker's gradient, and send weights to each worker that may go on now."""
-        rank = self._workers.index(connection.node)
-        update = self.ledger.apply(rank, push.version, goes_on)
-        if update.iteration != push.iteration:
-            raise self._misfit(connection, f"iteration {push.iteration} and not {update.iteration}")
+    def _update(self, connection: Connection, gradient: _Coming) -> None:
+        """Apply a worker's gradient, and send weights to each worker that may go on now, with the updates in them that
+        are newer than the version that it knows."""
+        rank, (iteration, version) = self._workers.index(connection.node), gradient.numbers
+        update = self.ledger.apply(rank, version, bool(gradient.goes_on))
+        if update.iteration != iteration:
+            raise self._misfit(connection, f"iteration {iteration} and not {update.iteration}")
         self._apply(self._gradients[connection.node])
-        now_s = time.monotonic()
-        self._updates_of[rank] = (self.ledger.version - 1, now_s)
-        known = list(self.ledger.given)
-        for released in self.ledger.release():
-            number, applied_s = self._updates_of[released]
-            held_s = 0.0 if released == rank else now_s - applied_s
-            self._give(released, REPLY.pack(number, self.ledger.version, held_s), known[released])
-        self._keeper.after(self.ledger.version)
-
-    def _give(self, rank: int, reply: bytes, known: int) -> None:
-        """Send the newest weights to a worker, with the updates in them that are newer than the version that it
-        knows."""
-        if self._copied != self.ledger.version:
-            self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
-        new = self.ledger.order[known:]
-        connection = self._by_node[self._workers[rank]]
-        self._tell(connection, NOTE, reply + b"".join(UPDATE.pack(update.rank, update.iteration) for update in new))
-        self._tell(connection, FLOATS, self._newest)
-
-    def _waits_for(self, connection: Connection) -> bool:
-        return not self.ledger.is_complete or self.met[connection.node] < self._barriers
+        now_s, known = time.monotonic(), list(self.ledger.given)
+        self._updates_of[rank] = self.ledger.version - 1, now_s
+        released = self.ledger.release()
+        newest = self._weights.copy().data.cast("B") if released else memoryview(b"")
+        for rank in released:
+            number, applied_s = self._updates_of[rank]
+            reply = REPLY.pack(number, self.ledger.version, now_s - applied_s)
+            new = [NUMBERS.pack(update.rank, update.iteration) for update in self.ledger.order[known[rank] :]]
+            worker = self._by_node[self._workers[rank]]
+            self._tell(worker, NOTE, reply + b"".join(new))
+            self._tell(worker, FLOATS, newest)
+        self.keeper.after(self.ledger.version)
 
     def _lacks(self) -> str:
         silent = [self._workers[rank] for rank in self.ledger.computing]
@@ -325,7 +318,7 @@ class Server(Holder, Exchange):
         return ", ".join(self._by_node[node].name for node in sorted(silent))
 
 
-class Replica(Holder, Exchange):
+class Replica(_Applying):
     """A server's replica: it has each update before the server applies it. It applies the same updates in the same
     order, so it ends with the server's weights. Its whole state is a server's: what momentum keeps is there, too.
 
@@ -333,47 +326,26 @@ class Replica(Holder, Exchange):
         kept: (rank, iteration) of the updates that it has, in their order.
     """
 
-    def __init__(
-        self,
-        name: str,
-        forest: Forest,
-        sockets: Mapping[int, socket],
-        weights: Floats,
-        apply: Callable[[Floats], None],
-        updates: int,
-    ) -> None:
-        """Set up as :class:`Server`."""
-        self._gradient = np.empty_like(weights)
-        super().__init__(name, forest, sockets, dict.fromkeys(sockets, self._gradient))
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
+        super().__init__(name, forest, sockets, held, updates)
         self._parents = sockets
-        self._weights, self._apply, self._updates = weights, apply, updates
-        self._next: tuple[int, int] | None = None
         self.kept: list[tuple[int, int]] = []
-
-    def said(self) -> dict[str, Any]:
-        """Report the updates in their order, and the digest of the weights."""
-        return {"replicated": self.kept, "part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
 
     @property
     def _is_done(self) -> bool:
         return len(self.kept) == self._updates
 
-    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
-        if kind == NOTE and self._next is None and not self._is_done:
-            if len(note) != UPDATE.size:
-                raise self._misfit(connection, f"a note of {len(note)} bytes")
-            rank, iteration = UPDATE.unpack(note)
-            self._next = rank, iteration
-        elif kind == FLOATS and self._next is not None:
-            self._apply(self._gradient)
-            self.kept.append(self._next)
-            self._next = None
-            self._tell(connection, KEPT)
-        else:
-            raise self._misfit(connection, f"{CALLED[kind]} out of turn")
+    def said(self) -> dict[str, Any]:
+        """Report the updates in their order, and the digest of the weights."""
+        return {"replicated": self.kept, **self._digest}
 
-    def _waits_for(self, connection: Connection) -> bool:
-        return not self._is_done or self.met[connection.node] < self._barriers
+    def _goes_on(self, connection: Connection) -> bool | None:
+        return False  # the server knows
+
+    def _have(self, connection: Connection, gradient: _Coming) -> None:
+        self._apply(self._gradients[connection.node])
+        self.kept.append(gradient.numbers)
+        self._tell(connection, KEPT)
 
     def _lacks(self) -> str:
         return self._connections[0].name

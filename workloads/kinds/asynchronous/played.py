@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from testbed.workloads.kinds.asynchronous.exchange import UPDATE
-from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
-from testbed.workloads.kinds.asynchronous.parameter_server import PUSH, REPLY
+from testbed.workloads.kinds.asynchronous.exchange import NUMBERS
+from testbed.workloads.kinds.asynchronous.ledger import Ledger
+from testbed.workloads.kinds.asynchronous.parameter_server import REPLY
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.learning.parts import spans
@@ -59,7 +59,6 @@ class Played:
         world, served = len(plan.workers), servers(plan)
         updates = world * asked.count
         self._bytes = [FLOAT_BYTES * (stop - start) for start, stop in spans(asked.floats, len(served))]
-        self._allotment = Allotment(world, updates)
         self._servers = [
             _Server(number, node, replicas(plan).get(node), Ledger(world, updates, staleness(plan), number))
             for number, node in enumerate(served)
@@ -100,7 +99,7 @@ class Played:
         for server, part in zip(self._servers, worker.parts, strict=True):
             part.complete_s = -1.0
             announced = partial(self._announced, server, worker) if server.number == 0 else nothing
-            self._tell(worker.node, server.node, PUSH.size, announced)
+            self._tell(worker.node, server.node, NUMBERS.size, announced)
             gradient = partial(self._arrived, server, worker, part.version)
             self._tell(worker.node, server.node, self._bytes[server.number], gradient)
 
@@ -135,7 +134,7 @@ class Played:
 
     def _announced(self, server: _Server, worker: _Worker) -> None:
         """Say whether another iteration follows the gradient that is to come."""
-        goes_on = self._allotment.take()
+        goes_on = server.ledger.take()
         self._tell(server.node, worker.node, 0, partial(self._told, worker, goes_on))
         self._knows(server, worker.rank, goes_on)
 
@@ -157,7 +156,7 @@ class Played:
             self._update(server, rank, version, goes_on)
             return
         server.sent_on.append((rank, version, goes_on))
-        self._tell(server.node, server.replica, UPDATE.size, nothing)
+        self._tell(server.node, server.replica, NUMBERS.size, nothing)
         self._tell(server.node, server.replica, self._bytes[server.number], partial(self._replicated, server, rank))
 
     def _replicated(self, server: _Server, rank: int) -> None:
@@ -174,7 +173,7 @@ class Played:
         for released in ledger.release():
             update, applied_s = server.updates_of[released]
             worker = self._workers[released]
-            news = REPLY.size + UPDATE.size * (ledger.version - known[released])
+            news = REPLY.size + NUMBERS.size * (ledger.version - known[released])
             self._tell(server.node, worker.node, news, nothing)
             given = partial(self._given, worker, server.number, update, ledger.version, now_s - applied_s)
             self._tell(server.node, worker.node, self._bytes[server.number], given)

@@ -32,6 +32,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -44,7 +45,7 @@ from testbed.workloads.kinds.fabric.processes.exchange import check_floats, chec
 from testbed.workloads.kinds.fabric.processes.meeting import Place
 from testbed.workloads.kinds.fabric.processes.own_daemon import Job
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
-from testbed.workloads.kinds.fabric.processes.server import Apply
+from testbed.workloads.kinds.fabric.processes.server import Served
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.processes.worker import Worker
 from testbed.workloads.kinds.fabric.program import Params, name_of, register, role
@@ -180,7 +181,7 @@ class _Applies:
         self._refuse_sums("an update callback")
         self._update = callback
 
-    def _held(self, weights: object) -> tuple[Floats, Apply]:
+    def _served(self, weights: object) -> Served:
         """Return the weights, and the function that changes them."""
         fit = check_floats(weights, self._params.floats, "the array of weights")
         check_room(fit, "the array of weights")
@@ -189,7 +190,7 @@ class _Applies:
             with _named("update"):
                 self._update(fit, floats, count)
 
-        return fit, apply
+        return Served((fit,), apply)
 
     def _run(self, made: server.Server) -> int:
         self._job.run(made)
@@ -223,8 +224,8 @@ class Server(_Applies):
             TrialTimeoutError, WorkerError: others fell silent, or are gone, or a callback failed.
         """
         if not self._params.sums:
-            held = self._held(weights)
-            return self._run(_OwnServer(self._job, held, self._asked))
+            served = replace(self._served(weights), copied=self._asked)
+            return self._run(server.Server(self._job.plan, self._job.node, self._job.connect(), served))
         if weights is not None:
             self._refuse_sums("weights")
         return self._run(SumsServer(self._job.plan, self._job.node, self._job.connect(), self._params.floats))
@@ -249,19 +250,8 @@ class Replica(_Applies):
             SpecError: the weights are no such array.
             TrialTimeoutError, WorkerError: others fell silent, or are gone, or the callback failed.
         """
-        plan, held = self._job.plan, self._held(weights)
-        return self._run(replica.Replica(plan, self._job.connect(), held, plan.options.rates(1.0)))
-
-
-class _OwnServer(server.Server):
-    """A server whose program chooses what workers get."""
-
-    def __init__(self, job: Job, held: tuple[Floats, Apply], request: RequestCallback) -> None:
-        super().__init__(job.plan, job.node, job.connect(), held)
-        self._request = request
-
-    def _requested(self) -> Floats:
-        return self._request(self._weights)
+        served = self._served(weights)
+        return self._run(replica.Replica(self._job.plan, self._job.node, self._job.connect(), served))
 
 
 @contextmanager

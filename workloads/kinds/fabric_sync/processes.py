@@ -20,7 +20,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Order, Weights
-from testbed.workloads.kinds.fabric.processes.server import Server, State
+from testbed.workloads.kinds.fabric.processes.server import Served, Server, State
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
@@ -52,7 +52,7 @@ class SumsServer(Server):
 
     def __init__(self, plan: Fabric, node: int, sockets: Mapping[int, socket], floats: int) -> None:
         self._total: Floats = np.zeros(floats, np.float32)
-        super().__init__(plan, node, sockets, (self._total, self._add))
+        super().__init__(plan, node, sockets, Served((self._total,), self._add))
         self._round: list[Step] = []
 
     def _add(self, gradient: Floats, is_sum: bool, count: int) -> None:

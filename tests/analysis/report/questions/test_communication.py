@@ -11,6 +11,7 @@ import pytest
 
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.questions import communication
 from testbed.base.errors import OutputError
@@ -79,6 +80,15 @@ def test_numbers_that_were_left_out_are_told(run: Run) -> None:
     found = scripted(run, "ring-b16")
     lacking = tuple(replace(one, left_out=("h1 printed 3",)) for one in found.trials)
     assert answer(replace(found, trials=lacking[1:]), "exposed").seen == ("Batch 16: Ring on fat-tree: h1 printed 3.",)
+
+
+def test_arms_whose_rows_python_made_are_told_once_with_why(run: Run) -> None:
+    found = scripted(run, "ring-b16")
+    why = "rows of sums were made in Python on h0"
+    made = tuple(replace(one, slow_rows=why) for one in found.trials)
+    assert answer(replace(found, trials=made), "exposed").seen == (
+        f"{words.listed(dict.fromkeys(one.label for one in made))}: {why}.",
+    )
 
 
 def test_a_script_whose_waits_are_unknown_has_a_row_and_no_bar(run: Run) -> None:

@@ -35,6 +35,12 @@ def test_links_that_are_not_counted_are_told_of(run: Run) -> None:
         "links. All links together carried 3\u00a0MiB; nothing was dropped. Links between switches, 1 of 2, are not "
         "counted in this lab."
     )
+    still = LinkCount(0, "h0", "leaf0", 1e9, 0, 0, 0)
+    assert links.seen([still]) == (
+        "The busiest link, h0 to leaf0, carried 0\u00a0B. All links together carried 0\u00a0B; nothing was dropped."
+    )
+    idle = tuple(replace(trial, links=(still,)) for trial in only(run, "ps-b16", "bml-b16").trials)
+    assert {row["Carried / mean link"] for row in answer(replace(run, trials=idle), "links").told} == {"–"}
     assert links.seen([silent]) == "Links between switches, 1 of 1, are not counted in this lab."
     trials = tuple(replace(trial, links=(*trial.links[:-1], silent)) for trial in only(run, "bml-b16").trials)
     columns = json.loads(answer(replace(run, trials=trials), "links").json())["columns"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
+from testbed.workloads.kinds.asynchronous.ledger import Ledger, disagreement, most_stale, problem, staleness
 from testbed.workloads.learning.parts import merged, spans, versions
 from testbed.workloads.learning.updates import Update
 
@@ -45,7 +45,6 @@ def played(trial: Trial) -> list[list[Update]]:
     At any moment any worker may end its gradient, and any part of a gradient may arrive.
     """
     ranks, served, choose = range(trial.world), range(trial.servers), random.Random(trial.seed)
-    allotment = Allotment(trial.world, trial.updates)
     ledgers = [Ledger(trial.world, trial.updates, trial.bound, server) for server in served]
     version = [[0] * trial.servers for _ in ranks]
     done, goes_on = [0] * trial.world, [True] * trial.world
@@ -54,7 +53,7 @@ def played(trial: Trial) -> list[list[Update]]:
         rank, server = choose.choice(sorted({(rank, -1) for rank in computing} | on_the_way))
         if server < 0:
             computing.remove(rank)
-            goes_on[rank] = allotment.take()
+            goes_on[rank] = ledgers[0].take()
             missing[rank] = {*served}
             on_the_way |= {(rank, server) for server in served}
             continue
@@ -168,11 +167,11 @@ def test_a_bound_of_0_lets_all_go_on_together() -> None:
 
 
 def test_without_a_bound_a_worker_that_is_never_ready_holds_up_nobody_but_the_end() -> None:
-    ledger, allotment = Ledger(2, 10, None), Allotment(2, 10)
+    ledger = Ledger(2, 10, None)
     for _ in range(9):
-        ledger.apply(1, ledger.given[1], allotment.take())
+        ledger.apply(1, ledger.given[1], ledger.take())
         assert ledger.release() == ([1] if len(ledger.order) < 9 else [])  # the tenth is the other's
-    ledger.apply(0, 0, allotment.take())
+    ledger.apply(0, 0, ledger.take())
     assert staleness(ledger.order)[-1] == 9
     assert ledger.release() == [1, 0]
 
@@ -232,4 +231,4 @@ def test_whoever_is_too_far_ahead_is_told() -> None:
 
 def test_fewer_updates_than_workers_are_refused() -> None:
     with pytest.raises(ValueError, match="2 updates for 3 workers"):
-        Allotment(3, 2)
+        Ledger(3, 2, None)

@@ -35,15 +35,19 @@ def gradient_of(rank: int, iteration: int) -> np.ndarray:
     return np.random.default_rng([rank, iteration]).integers(-8, 8, FLOATS).astype(np.float32)
 
 
+def apply_all(server: Server, silence_s: float = 5) -> None:
+    assert list(server.serve(1, 0, 1, silence_s)) == [1]
+
+
 def serve(forest: Forest, node: int, sockets: Mapping[int, socket], updates: int) -> Server:
     served = servers(forest)
     start, stop = spans(FLOATS, len(served))[served.index(node)]
     total = np.zeros(stop - start, np.float32)
     with Server(
-        forest.nodes[node], forest, sockets, total, lambda one: np.add(total, one, out=total), updates
+        forest.nodes[node], forest, sockets, (total, lambda one: np.add(total, one, out=total)), updates
     ) as server:
         server.barrier(5)
-        server.apply_all(5)
+        apply_all(server)
         server.barrier(5)
     return server
 
@@ -121,12 +125,12 @@ def test_a_worker_waits_for_the_server_that_is_held_up(
         if node == 2:
             return serve(made, node, sockets, 4)
         weights = np.zeros(FLOATS // 2, np.float32)
-        with Server("h3", made, sockets, weights, lambda one: np.add(weights, one, out=weights), 4) as server:
+        with Server("h3", made, sockets, (weights, lambda one: np.add(weights, one, out=weights)), 4) as server:
             server.barrier(5)
             time.sleep(0.3)
             began_s = time.monotonic()
             assert server.ledger.version == 0
-            server.apply_all(5)
+            apply_all(server)
             server.barrier(5)
         return time.monotonic() - began_s
 
@@ -149,7 +153,7 @@ def test_a_server_answers_when_its_replica_has_the_update(
             return [one["update"] for one in seen]
         if node == 2:
             return serve(made, node, sockets, 6)
-        with Replica("h3", made, sockets, total, lambda one: np.add(total, one, out=total), 6) as replica:
+        with Replica("h3", made, sockets, (total, lambda one: np.add(total, one, out=total)), 6) as replica:
             replica.barrier(5)
             time.sleep(0.3)
             began_s = time.monotonic()
@@ -179,7 +183,7 @@ def test_what_no_server_says_to_a_replica_is_refused_by_name(
 ) -> None:
     ours, theirs = socketpair()
     made = forest("async_ps(replication=chain)", 3)
-    with theirs, Replica("h2", made, {1: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as replica:
+    with theirs, Replica("h2", made, {1: ours}, (np.zeros(FLOATS, np.float32), lambda _: None), 4) as replica:
         threading.Thread(target=theirs.sendall, args=(said,), daemon=True).start()
         with pytest.raises(WorkerError, match=f"h2 got {problem} from h1, and does not expect it"):
             list(replica.serve(1, 0, 4, 5))
@@ -189,10 +193,10 @@ def test_what_no_server_says_to_a_replica_is_refused_by_name(
 def test_what_no_replica_says_is_refused_by_name(forest: Callable[[str, int], Forest], said: bytes) -> None:
     ours, theirs = socketpair()
     made = forest("async_ps(replication=chain)", 3)
-    with theirs, Server("h1", made, {2: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as server:
+    with theirs, Server("h1", made, {2: ours}, (np.zeros(FLOATS, np.float32), lambda _: None), 4) as server:
         theirs.sendall(said)
         with pytest.raises(WorkerError, match=r"h1 got .* from h2, and does not expect it"):
-            server.apply_all(5)
+            apply_all(server)
 
 
 def test_a_replica_that_ends_is_named(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
@@ -203,7 +207,7 @@ def test_a_replica_that_ends_is_named(forest: Callable[[str, int], Forest], on_e
             return work(made, node, sockets)
         if node == 1:
             return serve(made, node, sockets, 6)
-        with Replica("h2", made, sockets, np.zeros(FLOATS, np.float32), lambda _: None, 6) as replica:
+        with Replica("h2", made, sockets, (np.zeros(FLOATS, np.float32), lambda _: None), 6) as replica:
             replica.barrier(5)
         return None
 
@@ -226,7 +230,7 @@ def test_a_barrier_of_several_servers_holds_each_of_them(
         if node < 2:
             one: Client | Server = Client(made.nodes[node], made, sockets, gradient_of(0, 0), gradient_of(0, 0))
         else:
-            one = Server(made.nodes[node], made, sockets, part, lambda _: None, 2)
+            one = Server(made.nodes[node], made, sockets, (part, lambda _: None), 2)
         with one:
             time.sleep(0.3 if node == 3 else 0.0)
             came_s[node] = time.monotonic()
@@ -296,9 +300,9 @@ def test_a_server_may_end_before_its_last_weights_are_read(
 
     def member(node: int, sockets: Mapping[int, socket]) -> object:
         if node == workers:
-            with Server(made.nodes[node], made, sockets, zeros, lambda _: None, workers) as server:
+            with Server(made.nodes[node], made, sockets, (zeros, lambda _: None), workers) as server:
                 server.barrier(5)
-                server.apply_all(5)
+                apply_all(server)
             ended.set()
             return server.ledger.is_complete
         with Client(made.nodes[node], made, sockets, zeros, zeros.copy()) as client:
@@ -323,13 +327,13 @@ def test_who_ended_before_a_barrier_is_named(
 
     def member(node: int, sockets: Mapping[int, socket]) -> object:
         with (
-            Server("h1", made, sockets, zeros, lambda _: None, 1)
+            Server("h1", made, sockets, (zeros, lambda _: None), 1)
             if node
             else Client("h0", made, sockets, zeros, zeros.copy())
         ) as one:
             one.barrier(5)
             if isinstance(one, Server):
-                one.apply_all(5)
+                apply_all(one)
             else:
                 one.start(0)
                 one.wait(5)
@@ -359,9 +363,9 @@ def test_a_silent_worker_is_named_after_the_timeout(forest: Callable[[str, int],
                 client.wait(5)
             time.sleep(2)
             return None
-        with Server("h2", made, sockets, zeros, lambda _: None, 3) as server:
+        with Server("h2", made, sockets, (zeros, lambda _: None), 3) as server:
             server.barrier(5)
-            server.apply_all(0.3)
+            apply_all(server, 0.3)
         return None
 
     found = on_every_node(made, [0, 1, 2], member)
@@ -440,7 +444,7 @@ def test_what_no_worker_says_is_refused_by_name(
     """To the second of two servers, which is to hear from the worker whether it goes on."""
     ours, theirs = socketpair()
     made = forest("async_ps(servers=2)", 3)
-    with theirs, Server("h2", made, {0: ours}, np.zeros(4, np.float32), lambda _: None, 4) as server:
+    with theirs, Server("h2", made, {0: ours}, (np.zeros(4, np.float32), lambda _: None), 4) as server:
         theirs.sendall(said)
         with pytest.raises(WorkerError, match=f"h2 got {problem} from h0, and does not expect it"):
-            server.apply_all(5)
+            apply_all(server)

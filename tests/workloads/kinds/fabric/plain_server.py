@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
+from testbed.workloads.kinds.asynchronous.ledger import Ledger
 from testbed.workloads.kinds.fabric.ideal import Pace
 
 Number: TypeAlias = tuple[int, int]
@@ -67,7 +67,7 @@ class Played:
 
 def played(pace: Pace, world: int, updates: int, alone_s: float, *, are_shared: bool) -> Played:
     """A whole trial; ``alone_s`` is how long an update takes on a link of its own, as weights do."""
-    ledger, allotment = Ledger(world, updates, None), Allotment(world, updates)
+    ledger = Ledger(world, updates, None)
     inwards, outwards = Link(are_shared), Link(are_shared)
     ready_s = {rank: pace(rank, 0) for rank in range(world)}
     iteration, goes_on, there_s = [0] * world, [True] * world, dict[Number, float]()
@@ -85,7 +85,7 @@ def played(pace: Pace, world: int, updates: int, alone_s: float, *, are_shared: 
             outwards.left_s |= dict.fromkeys(ledger.release(), alone_s)
         for rank in [rank for rank, due_s in ready_s.items() if due_s <= now_s + CLOSE_S]:
             del ready_s[rank]
-            goes_on[rank] = allotment.take()
+            goes_on[rank] = ledger.take()
             inwards.left_s[rank] = alone_s
     order = [(one.rank, one.iteration) for one in ledger.order]
     return Played(order, [one.version for one in ledger.order], there_s)

@@ -38,7 +38,7 @@ from testbed.workloads.kinds.fabric.planning.copying import Copying
 from testbed.workloads.kinds.fabric.planning.giving import Branch, branches
 from testbed.workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Leg, Traffic, fastest_bps
-from testbed.workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from testbed.workloads.kinds.fabric.planning.turns import Turn, Turns
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes.messages import (
     Commit,
@@ -135,9 +135,8 @@ class Planner:
         planner.traffic.follow(self.traffic)
         counts = Counter(number % world for number, _ in told.entries)
         done = [counts[rank] for rank in range(world)]
-        begun = [count + (rank not in told.waiting) for rank, count in enumerate(done)]
-        given = Given(begun, done, frozenset(), frozenset())
-        planner._turns = Turns.taken_over(given, self._work.updates, self._plan.options.staleness, now_s)
+        staleness = self._plan.options.staleness
+        planner._turns = Turns.resumed(done, told.waiting, self._work.updates, staleness, now_s)
         planner.decided((), told.version, now_s)
         return planner
 

@@ -11,7 +11,7 @@ much, is not done; nor is what it had begun.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 
@@ -26,17 +26,6 @@ class Turn:
     rank: int
     goes_on: bool
     held_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Given:
-    """Record of what workers were given, by rank: how many iterations each has begun, and of how many the update's fate
-    is decided; the workers that were lost, and those that were told to end."""
-
-    begun: Sequence[int]
-    done: Sequence[int]
-    lost: frozenset[int]
-    ended: frozenset[int]
 
 
 class Turns:
@@ -56,16 +45,15 @@ class Turns:
         self._updates, self._staleness = updates, staleness
 
     @classmethod
-    def taken_over(cls, given: Given, updates: int, staleness: int | None, now_s: float) -> Turns:
-        """Return the turns as the last server's record has them; all workers that wait do so from now on."""
-        turns = cls(len(given.begun), updates, staleness)
-        turns._begun, turns._done = list(given.begun), list(given.done)
-        turns._left = max(0, updates - sum(given.begun))
-        for rank in given.lost:
-            turns.lose(rank)
-        for rank, (begun, done) in enumerate(zip(given.begun, given.done, strict=True)):
-            if begun == done and rank not in given.lost | given.ended:
-                turns._waiting[rank] = now_s
+    def resumed(
+        cls, done: Sequence[int], waiting: Container[int], updates: int, staleness: int | None, now_s: float
+    ) -> Turns:
+        """Return the turns with a server that was started again: the workers that are ``waiting`` do so from now on,
+        and all others compute. ``done`` is of how many updates of each worker the fate is decided."""
+        turns = cls(len(done), updates, staleness)
+        turns._waiting = {rank: now_s for rank, _ in enumerate(done) if rank in waiting}
+        turns._done, turns._begun = list(done), [count + (rank not in waiting) for rank, count in enumerate(done)]
+        turns._left = max(0, updates - sum(turns._begun))
         return turns
 
     @property
@@ -92,6 +80,12 @@ class Turns:
         self._done[rank] += 1
         if rank not in self._lost:
             self._waiting[rank] = now_s
+
+    def give(self, rank: int, goes_on: bool) -> None:
+        """Note that another process has given a worker its turn."""
+        self._waiting.pop(rank, None)
+        self._begun[rank] += goes_on
+        self._left = max(0, self._left - goes_on)
 
     def taken(self, now_s: float) -> list[Turn]:
         """Take the turns that have come, in the order in which the workers began to wait."""

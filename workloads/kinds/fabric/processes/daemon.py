@@ -467,10 +467,6 @@ class Daemon(NoBuckets, Exchange):
         if server == self._plan.server:
             self._passing.tell(note)
 
-    def _send_weights(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
-        self._pace(node, rate_bps)
-        self._say(node, note, floats)
-
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)
 

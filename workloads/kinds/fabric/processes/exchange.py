@@ -117,6 +117,10 @@ class Exchange(Watched):
         rate = min(_UNPACED, round(rate_bps / 8)) if rate_bps else _UNPACED
         self._by_node[node].sock.setsockopt(SOL_SOCKET, _SO_MAX_PACING_RATE, rate.to_bytes(4, "little"))
 
+    def _send_weights(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        self._pace(node, rate_bps)
+        self._say(node, note, floats)
+
     # What the scheduler says of times.
 
     def _begin_s(self, note: Send | SendSums | Pass | Give) -> float:

@@ -205,6 +205,10 @@ Hop: TypeAlias = tuple[int, float, float]
 (bit/s; 0 for any rate)."""
 
 
+Recipient: TypeAlias = tuple[int, float, bool]
+"""A node that gets weights for its worker, for how long they were held back (s), and whether the worker goes on."""
+
+
 def recipients_of(first: int, onward: Sequence[int], recipients: Container[int]) -> list[int]:
     """List the nodes on one way that receive weights for their workers, in its order."""
     return [node for node in (first, *onward) if node in recipients]
@@ -216,13 +220,12 @@ class Give:
 
     Attributes:
         ways: for each node that gets them from the server, how they go there, and the nodes to which it passes them on.
-            That node is a recipient or not.
-        recipients: (node, for how long its weights were held back in s, whether it goes on).
+            That node is one of the ``recipients`` or not.
         said_s: as in :class:`Send`.
     """
 
     ways: tuple[tuple[Hop, tuple[int, ...]], ...]
-    recipients: tuple[tuple[int, float, bool], ...]
+    recipients: tuple[Recipient, ...]
     said_s: float | None = None
 
 
@@ -257,7 +260,7 @@ class Weights:
     begin: int
     begin_version: int
     entries: tuple[tuple[int, int], ...]
-    recipients: tuple[tuple[int, float, bool], ...]
+    recipients: tuple[Recipient, ...]
     onward: tuple[int, ...]
     shard: int = 0
     history: int = 0
@@ -447,17 +450,17 @@ _Read: TypeAlias = Callable[[Any], Any]
 """Converts a value of JSON to a field's type; raises ValueError with the value if it has another type."""
 
 
-def _reader(kind: Any) -> _Read:
+def reader(kind: Any) -> _Read:
     """Make the reader of a field's type: numbers, truths, tuples of them, and each of these or None."""
     if get_origin(kind) is UnionType:
         (there,) = (one for one in get_args(kind) if one is not NoneType)
-        return partial(_or_none, _reader(there))
+        return partial(_or_none, reader(there))
     if get_origin(kind) is not tuple:
         return partial(_simple, kind)
     first, *rest = get_args(kind)
     if rest == [...]:
-        return partial(_each, _reader(first))
-    return partial(_all, [_reader(one) for one in get_args(kind)])
+        return partial(_each, reader(first))
+    return partial(_all, [reader(one) for one in get_args(kind)])
 
 
 def _simple(kind: type, value: Any) -> Any:
@@ -485,6 +488,6 @@ def _all(reads: Sequence[_Read], value: Any) -> Any:
 
 
 _FIELDS: dict[type[Note], dict[str, _Read]] = {
-    made: {field: _reader(kind) for field, kind in get_type_hints(made).items()} for made in _TYPES.values()
+    made: {field: reader(kind) for field, kind in get_type_hints(made).items()} for made in _TYPES.values()
 }
 """The readers of the fields of each type of note."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -19,11 +18,9 @@ from testbed.workloads.kinds.fabric.processes import shared
 from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.replica import Replica
-from testbed.workloads.kinds.fabric.processes.replicated import Replicated
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
-from testbed.workloads.kinds.fabric.processes.server import Apply, Server
-from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
+from testbed.workloads.kinds.fabric.processes.server import Served, Server, Survival
 from testbed.workloads.kinds.fabric.sums import history
 from testbed.workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer
 from testbed.workloads.learning import checkpoint
@@ -54,13 +51,14 @@ def join(
         client = SumsClient if makes_sums else Client
         return client(plan, job.node, sock, memory, part, _scale(job, plan))
     momentum = 0.0 if makes_sums else float(getattr(job.training, "momentum", 0.0))  # some tasks have none
-    learning_rate = float(getattr(job.training, "learning_rate", 1.0))
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
     updates = job.training.iterations * job.world
+    survival = None if job.loss_s is None else Survival(job.loss_s, updates)
     if job.restarts:
         sockets = transport.await_all(job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
-        return _returned(job, plan, sockets, momentum)
+        served = _served(job, plan, momentum, (0, floats))
+        return _returned(job, Returned(plan, job.node, sockets, served, survival), served)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     seek = Seek(partial(_dial, job, plan), Path(job.fenced)) if job.fenced else None
     if job.node in plan.roots:
@@ -69,26 +67,17 @@ def join(
         return Daemon(plan, job.node, sockets, worker, memory, momentum, job.loss_s, seek)
     if job.node in plan.servers and makes_sums:
         return SumsServer(plan, job.node, sockets, floats)
-    rates = plan.options.rates(learning_rate)
     if job.node in plan.servers:
-        served = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
-        keeper = Keeper(job.checkpoint, lambda: served.held[0])
-        if job.loss_s is not None:
-            survival = Survival(job.loss_s, updates)
-            if plan.replica is None:
-                survivor = Survivor(survival, plan, sockets, served.held, rates)
-            else:
-                survivor = Replicated(survival, plan, sockets, served.held, rates, momentum, served.arrays)
-            survivor.keep(_keeper(job, served, survivor))
-            return survivor
-        return Server(plan, job.node, sockets, served.held, rates, momentum, keeper)
+        served = _served(job, plan, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
+        server = Server(plan, job.node, sockets, served, survival)
+        server.keeper = _keeper(job, served, server)
+        return server
     if job.node == plan.replica:
-        served = _served(job, momentum, (0, floats))
-        return Replica(plan, sockets, served.held, rates, job.loss_s, served.arrays)
+        return Replica(plan, job.node, sockets, _served(job, plan, momentum, (0, floats)), survival)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
-    work = Work(4 * floats, updates, momentum, seed, share, learning_rate)
+    work = Work(4 * floats, updates, momentum, seed, share, _learning_rate(job))
     return Scheduler(plan, sockets, work, told, job.loss_s, seek)
 
 
@@ -102,37 +91,33 @@ def _dial(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket
     return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s, meanwhile)
 
 
-def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momentum: float) -> Returned:
-    """Make the server from its last checkpoint.
+def _returned(job: WorkerJob, server: Returned, served: Served) -> Returned:
+    """Give a server the state in its last checkpoint.
 
     Raises:
         WorkerError: that is none.
     """
     assert job.checkpoint is not None
-    assert job.loss_s is not None
-    floats, updates = job.buckets[-1][1], job.training.iterations * job.world
-    served = _served(job, momentum, (0, floats))
-    arrays, more = checkpoint.read(Path(job.checkpoint.path), floats, len(served.arrays))
+    arrays, more = checkpoint.read(Path(job.checkpoint.path), job.buckets[-1][1], len(served.arrays))
     for array, saved in zip(served.arrays, arrays, strict=True):
         np.copyto(array, saved)
-    rates = plan.options.rates(float(getattr(job.training, "learning_rate", 1.0)))
-    server = Returned(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
     server.resume(Saved.decode(more), job.restarts)
-    server.keep(_keeper(job, served, server))
+    server.keeper = _keeper(job, served, server)
     return server
 
 
-def _keeper(job: WorkerJob, served: _Served, server: Survivor) -> Keeper:
-    """Make the writer of checkpoints of a server that goes on when others are lost; if the server may be started again,
-    its checkpoints have all that a start needs."""
+def _keeper(job: WorkerJob, served: Served, server: Server) -> Keeper:
+    """Make the writer of a server's checkpoints; if the server may be started again, they have all that a start
+    needs."""
+    weights, *others = served.arrays
     if job.checkpoint is None or not job.checkpoint.resumes:
-        return Keeper(job.checkpoint, lambda: served.held[0])
+        return Keeper(job.checkpoint, lambda: weights)
 
     def more() -> bytes:
-        velocity = b"".join(array.tobytes() for array in served.arrays[1:])
+        velocity = b"".join(array.tobytes() for array in others)
         return velocity + Saved(tuple(server.journal.steps), tuple(server.came)).encode()
 
-    return Keeper(job.checkpoint, lambda: served.held[0], more, len(server.journal.entries))
+    return Keeper(job.checkpoint, lambda: weights, more, len(server.journal.entries))
 
 
 def _scale(job: WorkerJob, plan: Fabric) -> float:
@@ -144,16 +129,7 @@ def _scale(job: WorkerJob, plan: Fabric) -> float:
     return 1.0 if learning_rate is None else float(learning_rate) / job.world
 
 
-@dataclass(frozen=True)
-class _Served:
-    """Weights and the function that changes them, and the ``arrays`` that it changes: weights, and velocity with
-    momentum."""
-
-    held: tuple[Floats, Apply]
-    arrays: tuple[Floats, ...]
-
-
-def _served(job: WorkerJob, momentum: float, span: Span) -> _Served:
+def _served(job: WorkerJob, plan: Fabric, momentum: float, span: Span) -> Served:
     """Make a span of the weights, and the function that changes them."""
     weights, apply = tasks.served(job, span)
 
@@ -165,7 +141,12 @@ def _served(job: WorkerJob, momentum: float, span: Span) -> _Served:
         else:
             apply(floats)
 
+    arrays: tuple[Floats, ...] = (weights,)
     if momentum:
         assert isinstance(apply, tasks.Together)
-        return _Served((weights, change), (weights, apply.velocity))
-    return _Served((weights, change), (weights,))
+        arrays = weights, apply.velocity
+    return Served(arrays, change, plan.options.rates(_learning_rate(job)), momentum)
+
+
+def _learning_rate(job: WorkerJob) -> float:
+    return float(getattr(job.training, "learning_rate", 1.0))

@@ -14,14 +14,15 @@ that no worker's weights are ahead of.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from socket import socket
 from typing import Any
 
 import numpy as np
 
 from testbed.base.errors import NeighbourError
-from testbed.workloads.kinds.fabric.journal import Copy, Rates, Step
+from testbed.workloads.kinds.fabric.journal import Copy, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import (
     Decided,
@@ -35,9 +36,8 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Order,
     Serve,
     Snapshot,
-    recipients_of,
 )
-from testbed.workloads.kinds.fabric.processes.server import Apply, Loss, Server
+from testbed.workloads.kinds.fabric.processes.server import Loss, Served, Server, Survival
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
@@ -48,26 +48,13 @@ class Replica(Server):
     journal: Copy
 
     def __init__(
-        self,
-        plan: Fabric,
-        sockets: Mapping[int, socket],
-        held: tuple[Floats, Apply],
-        rates: Rates,
-        loss_s: float | None = None,
-        arrays: Sequence[Floats] = (),
+        self, plan: Fabric, node: int, sockets: Mapping[int, socket], served: Served, survival: Survival | None = None
     ) -> None:
-        """Set up as :class:`.server.Server`; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`, and
-        ``arrays`` as in :class:`.replicated.Replicated`."""
-        assert plan.replica is not None
-        super().__init__(plan, plan.replica, sockets, held, rates)
+        super().__init__(plan, node, sockets, served, survival)
         self.journal = Copy()
         self._said_held = 0
-        self._loses_after_s = loss_s
-        self._arrays = tuple(arrays) or (self._weights,)
-        self._snapshots: list[tuple[int, int]] = []
+        self._begun_again: list[tuple[int, int]] = []
         """Number of steps that had been made here, and at the server, at each of the server's snapshots."""
-        self._loss: Loss | None = None
-        """The loss of the server."""
         self._reported: list[tuple[int, int]] = []
         """Decisions that the server has reported."""
         self._gives: list[Give] = []
@@ -75,40 +62,23 @@ class Replica(Server):
         self._first: dict[int, int] = {}
         """First iteration of each rank that it computed on weights from here."""
 
-    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """Apply all updates of the trial, as one step.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`.server.Server.serve`.
-        """
-        self._watch({*self._by_node}, self._loses_after_s)
-        yield from super().serve(buckets, done, total, silence_s)
-
     def said(self) -> dict[str, Any]:
-        """Report its journal; ``received`` as :meth:`.server.Server.said`; and numbers that show how far its weights
-        are from the server's.
+        """Report its journal, as ``copied``, and what came, as :meth:`.server.Server.said` does.
 
         If the server has fed it, ``snapshots``: how many steps had been made here and there when each came; the bytes
-        of one; and ``came`` as in :meth:`.survivor.Survivor.said`. Once it has served, ``served``: from which step on,
-        how many entries of the journal it had from the server, and by rank the first iteration that was computed on its
-        weights; and ``had``, how many updates were here.
+        of one; and what came, by its source. Once it has served, ``served``: from which step on, how many entries of
+        the journal it had from the server, and by rank the first iteration that was computed on its weights; and
+        ``had``, how many updates were here.
         """
-        told = {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
-        if self._snapshots:
-            size = sum(one.nbytes for one in self._arrays)
-            told |= {"snapshots": self._snapshots, "snapshot_bytes": size, "came": self._received}
-        if self._loss is None or self.journal.inherited is None:
-            return told
-        now_s = time.monotonic()
-        return {
-            **told,
-            "time": now_s,
-            "clock_s": now_s,
-            "update_bytes": self._weights.nbytes,
-            "lost": [(self._loss.node, self._loss.at_s, self._loss.commit_s)],
-            "served": [self.journal.own_from, self.journal.inherited, sorted(self._first.items())],
-            "had": self.journal.had,
-        }
+        told = self._told_of("copied")
+        if self._begun_again:
+            size = sum(array.nbytes for array in self._served.arrays)
+            told |= {"snapshots": self._begun_again, "snapshot_bytes": size, "came": self.came}
+        if self._losses and self._serves:
+            served = [self.journal.own_from, self.journal.inherited, sorted(self._first.items())]
+            told |= self._told_of_losses() | {"update_bytes": self._weights.nbytes}
+            told |= {"served": served, "had": self.journal.had}
+        return told
 
     @property
     def _serves(self) -> bool:
@@ -119,13 +89,13 @@ class Replica(Server):
         new = self.journal.new(step)
         if not self._serves or not new:
             return
-        if self._loss is not None:
-            self._loss.decided(step)
+        for loss in self._losses:
+            loss.decided(step)
         self._say(self._plan.scheduler, Decided(tuple(new), self.journal.version))
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
         if isinstance(note, Snapshot) and connection.node == self._plan.server and not self._serves:
-            return np.empty(sum(map(len, self._arrays)), np.float32)
+            return np.empty(sum(map(len, self._served.arrays)), np.float32)
         return super()._room(connection, note)
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
@@ -136,9 +106,10 @@ class Replica(Server):
 
     def _begin_again(self, note: Snapshot, floats: Floats) -> None:
         """Begin again with the server's state in place of all that is here."""
-        for array, saved in zip(self._arrays, np.split(floats, len(self._arrays)), strict=True):
+        arrays = self._served.arrays
+        for array, saved in zip(arrays, np.split(floats, len(arrays)), strict=True):
             np.copyto(array, saved)
-        self._snapshots.append((len(self.journal.steps), note.steps))
+        self._begun_again.append((len(self.journal.steps), note.steps))
         self.journal.begin_again(note.at, note.version)
         self._held, self._said_held = {}, -1
         self._say_held()
@@ -146,20 +117,20 @@ class Replica(Server):
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
         if source == self._plan.server:
             self._hold(source, note, floats)
-        elif self._snapshots:
-            self._received.append((source, note.members, floats.nbytes))
+        elif self._begun_again:
+            self.came.append((source, note.members, floats.nbytes))
         else:
             super()._arrived(source, note, floats)
         self._say_held()
 
     def _nears(self, source: int, note: Note, left_s: float) -> None:
-        if source != self._plan.server and not self._snapshots:
+        if source != self._plan.server and not self._begun_again:
             super()._nears(source, note, left_s)
 
     def _say_held(self) -> None:
         if not self._serves and self.journal.here > self._said_held:
             self._said_held = self.journal.here
-            self._say(self._plan.server, Held(self._said_held, len(self._snapshots)))
+            self._say(self._plan.server, Held(self._said_held, len(self._begun_again)))
 
     def _has_lost(self, node: int) -> None:
         """Report the server's loss to the scheduler, which decides who serves. If other processes are lost, the server
@@ -170,13 +141,13 @@ class Replica(Server):
         """
         lost = {*self._former}
         is_server_lost = self._serves or self._plan.server in lost
-        if is_server_lost and (self._snapshots or lost - {self._plan.server}):
+        if is_server_lost and (self._begun_again or lost - {self._plan.server}):
             raise NeighbourError(
                 f"{self._names[node]} was lost, and a server and another process may not both be",
                 fix="kill only the server, or only others",
             )
         if is_server_lost:
-            self._loss = Loss(self._plan.server, time.monotonic(), len(self.journal.entries))
+            self._losses.append(Loss(self._plan.server, time.monotonic(), len(self.journal.entries)))
             self._say(self._plan.scheduler, Gone(node, ()))
 
     def _told(self, connection: Connection, note: Note) -> None:
@@ -228,14 +199,10 @@ class Replica(Server):
         if not self.journal.is_level:
             self._gives.append(give)
             return
-        done = dict.fromkeys(range(len(self._plan.workers)), 0)
-        for number, _ in self.journal.entries:
-            done[number % len(self._plan.workers)] += 1
-        recipients = {one[0] for one in give.recipients}
-        for (first, *_), onward in give.ways:
-            for node in recipients_of(first, onward, recipients):
-                rank = self._plan.workers.index(node)
-                self._first.setdefault(rank, done[rank])
+        done = Counter(number % len(self._plan.workers) for number, _ in self.journal.entries)
+        for node, *_ in give.recipients:
+            rank = self._plan.workers.index(node)
+            self._first.setdefault(rank, done[rank])
         super()._give(give)
 
     def _lacks(self) -> str:

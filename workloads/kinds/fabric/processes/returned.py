@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Step, Unit
-from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
-from testbed.workloads.kinds.fabric.processes.server import Loss
-from testbed.workloads.kinds.fabric.processes.survivor import Survivor
+from testbed.workloads.kinds.fabric.planning.turns import Turns
+from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume, reader
+from testbed.workloads.kinds.fabric.processes.server import Loss, Server
 from testbed.workloads.sync.connection import Connection
+
+_STEPS = reader(tuple[tuple[int, int, tuple[int, ...], tuple[int, ...], bool, tuple[tuple[float, float], ...]], ...])
+_CAME = reader(tuple[tuple[int, tuple[int, ...], int], ...])
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,14 @@ class Saved:
 
     Attributes:
         steps: of the journal.
-        received: as :attr:`.survivor.Survivor.came`.
+        received: as :attr:`.server.Server.came`.
     """
 
     steps: tuple[Step, ...]
     received: tuple[tuple[int, tuple[int, ...], int], ...]
 
     def encode(self) -> bytes:
-        fields = [[int(one.fate), one.begin, *vars(one.unit).values()] for one in self.steps]
+        fields = [[int(step.fate), step.begin, *vars(step.unit).values()] for step in self.steps]
         return json.dumps({"steps": fields, "received": self.received}, separators=(",", ":")).encode()
 
     @classmethod
@@ -48,9 +51,9 @@ class Saved:
             WorkerError: it is none.
         """
         try:
-            found = json.loads(told)
-            steps = tuple(_step(*one) for one in found["steps"])
-            received = tuple((source, tuple(members), count) for source, members, count in found["received"])
+            said = json.loads(told)
+            steps = tuple(Step(Unit(*unit), Fate(fate), begin) for fate, begin, *unit in _STEPS(said["steps"]))
+            received = _CAME(said["received"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise WorkerError(
                 f"what the checkpoint says besides weights cannot be read: {error}",
@@ -59,62 +62,39 @@ class Saved:
         return cls(steps, received)
 
 
-def _step(
-    fate: int,
-    begin: int,
-    members: Sequence[int],
-    versions: Sequence[int],
-    is_sum: bool,
-    shares: Sequence[tuple[float, float]],
-) -> Step:
-    counts = tuple((weights, velocity) for weights, velocity in shares)
-    return Step(Unit(tuple(members), tuple(versions), is_sum, counts), Fate(fate), begin)
-
-
-class Returned(Survivor):
+class Returned(Server):
     """A server that was started again: it waits until the others have found it, and goes on."""
+
+    _is_found = False
+    """Whether all others have found it."""
 
     def resume(self, saved: Saved, history: int) -> None:
         """Begin with the state in a checkpoint; ``history`` is how many times the server was started again."""
         self.journal.resume(saved.steps)
-        self._received, self._history = list(saved.received), history
+        self.came, self._history = list(saved.received), history
         self._backs: dict[int, Back] = {}
-        self._kept = len(self.journal.entries)
-        self._loss: Loss | None = None
-        for number, _ in self.journal.entries:
-            self._done[number % len(self._done)] += 1
 
     def barrier(self, timeout_s: float) -> None:
         """Return at once: nobody waits for this process at the start."""
 
-    def said(self) -> dict[str, Any]:
-        """Report as :meth:`.survivor.Survivor.said` does, with the loss of the server before, and what was lost with
-        it."""
-        told = super().said()
-        if self._loss is None:
-            return told
-        now_s = time.monotonic()
-        at: dict[str, Any] = {"time": now_s, "clock_s": now_s}
-        told = {**at, "lost": [], "lost_at": [], "came": self._received, "gave": [], **told}
-        lost = [divmod(number, len(self._done)) for number, fate in self.journal.entries if fate == Fate.LOST]
+    def _told_of_losses(self) -> dict[str, Any]:
+        """Report losses, that of the server before with the updates that were lost with it."""
+        told, world = super()._told_of_losses(), len(self._plan.workers)
+        lost = [divmod(number, world) for number, fate in self.journal.entries if fate == Fate.LOST]
         updates = [(rank, iteration) for iteration, rank in lost]
-        told["lost"] = [*told["lost"], (self._loss.node, self._loss.at_s, self._loss.commit_s, updates)]
-        told["lost_at"] = [*told["lost_at"], (self._loss.node, self._loss.entries)]
+        told["lost"] = [(*loss, updates) if loss[0] == self._node else loss for loss in told["lost"]]
         return told
 
     def _told(self, connection: Connection, note: Note) -> None:
-        node = connection.node
-        if isinstance(note, Back) and node not in self._backs and self._loss is None:
+        node, world = connection.node, len(self._plan.workers)
+        if isinstance(note, Back) and node not in self._backs and not self._is_found:
             self._backs[node] = note
-            if self._backs.keys() >= {*self._plan.workers, self._plan.scheduler}:
+            if self._backs.keys() >= self.met.keys():
                 self._go_on()
-        elif isinstance(note, Lost) and self._loss is not None and self._own(note.update) == node:
+        elif isinstance(note, Lost) and self._is_found and self._plan.workers[note.update % world] == node:
             self._decided(self.journal.lose(note.update))
         else:
             super()._told(connection, note)
-
-    def _own(self, number: int) -> int:
-        return self._plan.workers[number % len(self._plan.workers)]
 
     def _go_on(self) -> None:
         """Go on: all neighbours are back.
@@ -122,27 +102,26 @@ class Returned(Survivor):
         Raises:
             ValueError: a daemon tells of an update that its worker cannot have.
         """
-        world, version, waiting = len(self._plan.workers), self.journal.version, []
+        world, version, kept = len(self._plan.workers), self.journal.version, len(self.journal.entries)
+        counts, waiting = Counter(number % world for number, _ in self.journal.entries), []
         for rank, node in enumerate(self._plan.workers):
             iteration, other = divmod(self._backs[node].update, world)
-            if other != rank or not self._done[rank] - 1 <= iteration <= self._survival.updates:
-                raise ValueError(f"worker {rank} has done {self._done[rank]} updates at the checkpoint")
-            waiting += [rank] if iteration < self._done[rank] else []
-            for lost in range(self._done[rank], iteration):
+            if other != rank or not counts[rank] - 1 <= iteration <= self._updates:
+                raise ValueError(f"worker {rank} has done {counts[rank]} updates at the checkpoint")
+            waiting += [rank] if iteration < counts[rank] else []
+            for lost in range(counts[rank], iteration):
                 self.journal.lose(lost * world + rank)
-            self._done[rank], self._begun[rank] = max(self._done[rank], iteration), iteration + 1
-        ago_s = max(back.ago_s for back in self._backs.values())
-        self._loss = Loss(self._plan.server, time.monotonic() - ago_s, self._kept)
-        told = Resume(self._history, self._kept, version, tuple(waiting), tuple(self.journal.entries))
+            counts[rank] = max(counts[rank], iteration)
+        done = [counts[rank] for rank in range(world)]
+        staleness, now_s = self._plan.options.staleness, time.monotonic()
+        self._turns = Turns.resumed(done, waiting, self._updates, staleness, now_s)
+        self._losses.append(Loss(self._node, now_s - max(back.ago_s for back in self._backs.values()), kept))
+        self._is_found = True
+        told = Resume(self._history, kept, version, tuple(waiting), tuple(self.journal.entries))
         self._say(self._plan.scheduler, told)
 
-    def _decided(self, step: Step) -> None:
-        if self._loss is not None:
-            self._loss.decided(step)
-        super()._decided(step)
-
     def _lacks(self) -> str:
-        if self._loss is None:
-            missing = {*self._plan.workers, self._plan.scheduler} - self._backs.keys()
-            return f"{', '.join(self._plan.nodes[node] for node in sorted(missing))} to find it again"
+        if not self._is_found:
+            missing = sorted(self.met.keys() - self._backs.keys())
+            return f"{', '.join(self._plan.nodes[node] for node in missing)} to find it again"
         return super()._lacks()

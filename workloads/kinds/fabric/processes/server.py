@@ -8,14 +8,27 @@ One of several servers has a shard of the weights. It applies its shard of an up
 shards are there. What it is told, all servers are told in the same order, so each version has the same updates on all
 of them (:mod:`~testbed.workloads.kinds.fabric.planning.commits`). Only the first one tells the scheduler what it
 decided.
+
+With :class:`Survival` a server goes on when other processes are lost; it is the only one then, for of several, one may
+have a shard of an update that another one never gets. When a worker's daemon is lost, the server gives weights straight
+to those that were to get them over it. When the scheduler is lost, the server takes its place as far as it can: updates
+are applied as they come, still within the delay bound, and each worker gets weights straight, as soon as its turn
+comes. The server's last line tells whom it has lost.
+
+A server with a replica reports its decisions as it makes them, so that one process can repeat its work when it is lost
+itself; and it goes on when its replica is lost. When a worker's daemon is lost, or the scheduler, nobody else can send
+the replica all that it lacks: a lost daemon had updates still to send, and sums for the replica were of other updates
+than those for the server. So the server feeds it. It sends its weights as they are, and then each update, or sum, when
+its turn comes. It goes no further ahead than before. From then on it may not be lost any more: daemons keep no copies.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from socket import socket
 from typing import Any
 
@@ -25,17 +38,21 @@ from testbed.workloads.kinds.fabric.distance import lines
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange
+from testbed.workloads.kinds.fabric.planning.turns import Turns
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, check_left
 from testbed.workloads.kinds.fabric.processes.messages import (
     Commit,
     Decided,
     Dropped,
     End,
     Give,
+    Gone,
     Gradient,
     Held,
     Note,
     Order,
+    Recipient,
+    Snapshot,
     Weights,
     recipients_of,
 )
@@ -51,6 +68,34 @@ def line(step: Step) -> list[Any]:
     """Return a step as a process reports it: its fate, and the numbers of its updates, their versions, and their
     shares."""
     return [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares]
+
+
+@dataclass(frozen=True)
+class Served:
+    """Weights, and how they change.
+
+    Attributes:
+        arrays: all that updates change: weights, and velocity with momentum.
+        apply: changes them.
+        rates: as :meth:`.plan.Options.rates`.
+        momentum: gamma of eq. 2.
+        copied: makes of the weights those that workers get, which stay as they are.
+    """
+
+    arrays: tuple[Floats, ...]
+    apply: Apply
+    rates: Rates = lambda _version, _computed_on: 1.0
+    momentum: float = 0.0
+    copied: Callable[[Floats], Floats] = np.copy
+
+
+@dataclass(frozen=True)
+class Survival:
+    """Settings of a server that goes on without others: the silence (s) after which a neighbour counts as lost, and the
+    number of updates of the trial."""
+
+    after_s: float
+    updates: int
 
 
 @dataclass(frozen=True)
@@ -85,68 +130,101 @@ class Server(Holder, Exchange):
 
     Attributes:
         journal: what became of each update.
+        came: all updates and sums that came: the sender, numbers of the updates, and bytes.
+        keeper: writes checkpoints.
     """
 
     def __init__(
-        self,
-        plan: Fabric,
-        node: int,
-        sockets: Mapping[int, socket],
-        held: tuple[Floats, Apply],
-        rates: Rates = lambda _version, _computed_on: 1.0,
-        momentum: float = 0.0,
-        keeper: Keeper | None = None,
+        self, plan: Fabric, node: int, sockets: Mapping[int, socket], served: Served, survival: Survival | None = None
     ) -> None:
-        """Set up; ``held`` are the weights, and the function that changes them; ``rates`` is as
-        :meth:`.plan.Options.rates`; ``momentum`` is gamma of eq. 2; ``keeper`` writes checkpoints."""
-        lead = None if plan.replica is None else plan.options.lead(momentum)
-        allowed = math.inf if len(plan.servers) == 1 else 0
+        """Set up; without ``survival`` it ends when another process is lost."""
         super().__init__(plan.nodes[node], plan.nodes, sockets)
-        self._plan, self._node, self._rates = plan, node, rates
-        self._parents = (plan.scheduler,)
-        self.journal = Journal(plan.options.delay_bound, lead, momentum, allowed)
+        self._plan, self._node, self._parents = plan, node, (plan.scheduler,)
+        self._served, self._weights = served, served.arrays[0]
         self._has_replica = plan.replica is not None
-        self._weights, self._apply = held
+        lead = plan.options.lead(served.momentum) if self._has_replica else None
+        allowed = math.inf if len(plan.servers) == 1 else 0
+        self.journal = Journal(plan.options.delay_bound, lead, served.momentum, allowed)
         self._shard = plan.servers.index(node) if node in plan.servers else 0
         self._held: dict[int, Floats] = {}
-        self._received: list[tuple[int, tuple[int, ...], int]] = []
-        """All updates and sums that came: the sender, numbers of the updates, and bytes."""
+        self.came: list[tuple[int, tuple[int, ...], int]] = []
+        self.keeper = Keeper(None, lambda: self._weights)
         self._newest = State(self._weights, -1, 0)
         self._known = dict.fromkeys(plan.workers, 0)
-        self._momentum, self._history = momentum, 0
-        self._keeper = keeper or Keeper(None, lambda: self._weights)
+        """By node, how many entries of the journal came with the last weights that it was given,"""
+        self._gifts: dict[int, tuple[int, Recipient, int]] = {}
+        """and over which node it was given them (itself, if straight), as what, and how many entries it knew before;
+        until its next update is decided."""
+        self._gave: list[tuple[int, int]] = []
+        self._history = 0
+        self._loses_after_s = None if survival is None else survival.after_s
+        self._losses: list[Loss] = []
+        self._updates = 0 if survival is None else survival.updates
+        self._turns = None if survival is None else Turns(len(plan.workers), self._updates, plan.options.staleness)
+        """Turns of workers, which the scheduler chooses until it is lost."""
+        self._ended: set[int] = set()
+        """Nodes that have told that they end."""
+        self._write: Callable[..., None] | None = None
+        self._alone_from: int | None = None
+        """Number of steps that had been made when the replica was lost."""
+        self._snapshots = self._fed = 0
+        """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
+        since."""
 
-    def keep(self, keeper: Keeper) -> None:
-        """Use this keeper for checkpoints from now on."""
-        self._keeper = keeper
+    def tells(self, write: Callable[..., None]) -> None:
+        """Store ``write``, by which each step is written before anybody hears of it, if a replica may serve."""
+        self._write = write if self._turns and self._has_replica else None
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """Apply all updates of the trial, as one step.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`testbed.workloads.serving.exchange.Holder.serve`.
+            NeighbourError: no worker is left.
+        """
+        self._watch({*self._by_node}, self._loses_after_s)
+        yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
-        """Report the journal; ``received``: the number of the first update, and the bytes, of all that came;
-        ``update_bytes``: the model's own. With a replica, report also how many updates it had at each step, the norms
-        of updates by number, and numbers that show how far the weights are from the replica's."""
-        told = {"journal": self._steps(), "received": self._sizes(), "update_bytes": self._weights.nbytes}
-        told |= self._keeper.said()
+        """Report the journal, and ``update_bytes``, the model's own. With a replica, report also how many updates it
+        had at each step, and the norms of updates by number. After losses, add how many entries the journal had; and
+        what was sent as far as the server knows, if nobody else can tell: updates by their source, and weights; and how
+        many steps had been made when the replica was lost."""
+        told = self._told_of("journal") | {"update_bytes": self._weights.nbytes} | self.keeper.said()
         if self._has_replica:
             told |= {"leads": self.journal.leads, "norms": list(self.journal.norms.items())}
-            told |= {"momentum": self._momentum, "lines": self._lines()}
+            told |= {"momentum": self._served.momentum}
+        if self._losses:
+            told |= self._told_of_losses()
+            told |= {"lost_at": [(loss.node, loss.entries) for loss in self._losses]}
+            told |= {"came": self.came, "gave": self._gave}
+        if self._alone_from is not None:
+            told |= {"alone_from": self._alone_from}
         return told
+
+    def _told_of(self, steps: str) -> dict[str, Any]:
+        """Report the journal, under the name ``steps``; the number of the first update, and the bytes, of all that
+        came; and where there is a replica, numbers that show how far the weights are from the other ones."""
+        told: dict[str, Any] = {steps: [line(step) for step in self.journal.steps]}
+        told |= {"received": [(members[0], count) for _, members, count in self.came]}
+        return told | ({"lines": lines(self._weights)} if self._has_replica else {})
+
+    def _told_of_losses(self) -> dict[str, Any]:
+        """Report losses as :meth:`testbed.workloads.kinds.base.Kind.survives` asks."""
+        now_s = time.monotonic()
+        lost = [(loss.node, loss.at_s, loss.commit_s) for loss in self._losses]
+        return {"time": now_s, "clock_s": now_s, "lost": lost}
 
     @property
     def _is_done(self) -> bool:
         return self._over
 
-    def _steps(self) -> list[list[Any]]:
-        """Return the journal, as lines."""
-        return [line(step) for step in self.journal.steps]
+    @property
+    def _is_alone(self) -> bool:
+        """Whether the scheduler is lost."""
+        return self._plan.scheduler in self._former
 
-    def _sizes(self) -> list[tuple[int, int]]:
-        """Return the number of the first update, and the bytes, of each message with updates that came."""
-        return [(members[0], count) for _, members, count in self._received]
-
-    def _lines(self) -> list[float]:
-        """Return numbers that show how far the weights are from the replica's or the server's, where there is a
-        replica."""
-        return lines(self._weights) if self._has_replica else []
+    # What comes.
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
         if not isinstance(note, Gradient):
@@ -172,49 +250,18 @@ class Server(Holder, Exchange):
         self._hold(source, note, floats)
 
     def _hold(self, source: int, note: Gradient, floats: Floats) -> None:
-        """Hold an update, or a sum, which has come, until its turn."""
-        if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares), note.norms):
-            self._held[note.members[0]] = floats
-        else:
-            self._repeated(note)
-        self._received.append((source, note.members, floats.nbytes))
-        self._apply_held()
-
-    def _repeated(self, note: Gradient) -> None:
-        """Handle a message of which a part was here before.
+        """Hold an update, or a sum, which has come, until its turn. Members of a group are sent again when its
+        aggregator is lost.
 
         Raises:
-            ValueError: nobody sends an update twice.
+            ValueError: some of it was here before, and nobody may be lost.
         """
-        raise ValueError(f"some of updates {list(note.members)} were here before")
-
-    def _apply_held(self) -> None:
-        while (step := self._next()) is not None:
-            floats = self._held.pop(step.unit.members[0])
-            if step.fate == Fate.DIRECT and step.unit.shares[0][0] != 1.0:
-                floats = floats * np.float32(step.unit.shares[0][0])  # a copy: these may be on their way to a replica
-            if step.fate.is_applied:
-                self._apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
-            self._decided(step)
-
-    def _next(self) -> Step | None:
-        return self.journal.next(self._rates)
-
-    def _decided(self, step: Step) -> None:
-        """Report a step. Then write a checkpoint, if it is time. While it is written nothing is read or applied, but
-        data that was queued before goes on leaving."""
-        self._report(step)
-        self._keeper.after(len(self.journal.entries), self._hand_over)
-
-    def _report(self, step: Step) -> None:
-        decided = Decided(tuple(step.entries), self.journal.version)
-        if self._shard == 0:
-            self._say(self._plan.scheduler, decided)
-        self._tell_replica(decided)
-
-    def _tell_replica(self, note: Note) -> None:
-        if self._plan.replica is not None:
-            self._say(self._plan.replica, note)
+        if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares), note.norms):
+            self._held[note.members[0]] = floats
+        elif self._loses_after_s is None:
+            raise ValueError(f"some of updates {list(note.members)} were here before")
+        self.came.append((source, note.members, floats.nbytes))
+        self._apply_held()
 
     def _told(self, connection: Connection, note: Note) -> None:
         """Handle a note that is not an update.
@@ -223,8 +270,12 @@ class Server(Holder, Exchange):
             ValueError: it cannot be.
         """
         if isinstance(note, Held) and connection.node == self._plan.replica:
-            self.journal.replicated = note.count
-            self._apply_held()
+            if note.snapshots == self._snapshots:  # otherwise it did not have the last one yet
+                self.journal.replicated = note.count
+                self._apply_held()
+        elif isinstance(note, End) and self._turns and connection.node in self._plan.workers:
+            self._ended.add(connection.node)
+            self._end_all()
         elif connection.node != self._plan.scheduler:
             raise self._misfit(connection, note)
         elif isinstance(note, Order):
@@ -232,19 +283,78 @@ class Server(Holder, Exchange):
             self._tell_replica(note)
             self._apply_held()  # on another connection, an update may have been faster
         elif isinstance(note, Dropped):
-            self._decided(self.journal.drop(note.update, note.version))
-            self._apply_held()
+            if not (self._losses and self.journal.knows(note.update)):  # sent again after a loss, it had come before
+                self._decided(self.journal.drop(note.update, note.version))
+                self._apply_held()
         elif isinstance(note, Commit):
             self.journal.allow(note.updates)
             self._apply_held()
         elif isinstance(note, Give):
+            if self._turns:
+                for node, _, goes_on in note.recipients:
+                    self._turns.give(self._plan.workers.index(node), goes_on)
             self._give(note)
+        elif isinstance(note, Gone) and self._turns:
+            self._at(time.monotonic(), partial(self._give_up, note))
         elif isinstance(note, End):
             self._over = True
             self._tell_replica(note)
             self._say(self._plan.scheduler, End())
         else:
             raise self._misfit(connection, note)
+
+    # Updates.
+
+    def _apply_held(self) -> None:
+        while (step := self._next()) is not None:
+            floats = self._held.pop(step.unit.members[0])
+            if step.fate == Fate.DIRECT and step.unit.shares[0][0] != 1.0:
+                floats = floats * np.float32(step.unit.shares[0][0])  # a copy: these may be on their way to a replica
+            if step.fate.is_applied:
+                self._served.apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
+            self._decided(step)
+        self._grant()
+
+    def _next(self) -> Step | None:
+        """Decide on the unit whose turn it is. A replica that is fed is sent it before, with the shares of its
+        updates."""
+        unit = self.journal.turn if self._snapshots and self.journal.at >= self._fed else None
+        if unit is not None and self._plan.replica is not None:
+            floats = self._held[unit.members[0]]
+            self._fed += len(unit.members)
+            self._say(self._plan.replica, Order(unit.members, unit.versions, ()))
+            group, sums = 0 if unit.is_sum else -1, len(floats) // len(self._weights)
+            self._say(self._plan.replica, Gradient(unit.members, unit.versions, unit.shares, group, sums), floats)
+        return self.journal.next(self._served.rates)
+
+    def _decided(self, step: Step) -> None:
+        """Report a step. Then write a checkpoint, if it is time. While it is written nothing is read or applied, but
+        data that was queued before goes on leaving."""
+        for loss in self._losses:
+            loss.decided(step)
+        self._report(step)
+        for number in step.unit.members:
+            rank = number % len(self._plan.workers)
+            self._gifts.pop(self._plan.workers[rank], None)
+            if self._turns:
+                self._turns.decided(rank, time.monotonic())
+        self.keeper.after(len(self.journal.entries), self._hand_over)
+
+    def _report(self, step: Step) -> None:
+        if self._write:
+            norms = [self.journal.norms.get(number, 0.0) for number in step.unit.members]
+            self._write(step=line(step), lead=self.journal.leads[-1], norms=norms, momentum=self._served.momentum)
+        decided = Decided(tuple(step.entries), self.journal.version)
+        if self._shard == 0:
+            self._say(self._plan.scheduler, decided)
+        self._tell_replica(decided)
+
+    def _tell_replica(self, note: Note) -> None:
+        """Send the replica a note, but no order if it is fed: it learns the order from the updates that it gets."""
+        if self._plan.replica is not None and not (self._snapshots and isinstance(note, Order)):
+            self._say(self._plan.replica, note)
+
+    # Weights.
 
     def _give(self, give: Give) -> None:
         """Send the newest weights along each way, when its time has come."""
@@ -259,25 +369,91 @@ class Server(Holder, Exchange):
             note = Weights(
                 newest.version, begin, version, entries, told, onward, self._shard, self._history, self._node
             )
+            self._gifts |= {node: (first, recipients[node], self._known[node]) for node in nodes}
+            self._gave += [(self._node, first), *((first, node) for node in onward)]
             self._known |= dict.fromkeys(nodes, newest.entries)
-            self._at(said_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
+            self._at(said_s + wait_s, partial(self._send_weights, first, note, newest.weights, rate_bps))
 
     def _state(self) -> State:
         """Return the state whose weights workers get now."""
         if self._newest.entries != len(self.journal.entries):
-            self._newest = State(self._requested(), self.journal.version, len(self.journal.entries))
+            copied, entries = self._served.copied(self._weights), len(self.journal.entries)
+            self._newest = State(copied, self.journal.version, entries)
         return self._newest
 
-    def _requested(self) -> Floats:
-        """Return the weights that are sent: a copy."""
-        return self._weights.copy()
+    def _give_straight(self, *recipients: Recipient) -> None:
+        self._give(Give(tuple(((node, 0.0, 0.0), ()) for node, *_ in recipients), recipients))
 
-    def _sender(self, node: int, note: Weights, weights: Floats, rate_bps: float) -> Callable[[], None]:
-        def send() -> None:
-            self._pace(node, rate_bps)
-            self._say(node, note, weights)
+    def _grant(self) -> None:
+        """Give weights straight to the workers whose turn it is, if the scheduler is lost."""
+        turns = self._turns.taken(time.monotonic()) if self._turns and self._is_alone else []
+        if turns:
+            self._give_straight(*((self._plan.workers[turn.rank], turn.held_s, turn.goes_on) for turn in turns))
 
-        return send
+    # Losses.
+
+    def _has_lost(self, node: int) -> None:
+        """
+        Raises:
+            NeighbourError: no worker is left.
+        """
+        gone, now_s = Gone(node, ()), time.monotonic()
+        self._losses.append(Loss(node, now_s, len(self.journal.entries)))
+        self._say(self._plan.scheduler, gone)
+        if node == self._plan.replica:
+            self._alone_from = len(self.journal.steps)
+            if self._is_alone:  # otherwise the scheduler decides who goes on; until then the bound holds
+                self._at(now_s, partial(self._give_up, gone))
+            return
+        self._send_snapshot()
+        check_left(self._plan, self._former.keys())
+        if node == self._plan.scheduler:
+            self.journal.open()
+        elif self._turns:
+            self._turns.lose(self._plan.workers.index(node))
+        self._give_again(node)
+        self._apply_held()
+        self._end_all()
+
+    def _give_up(self, note: Gone) -> None:
+        """Note that a node is lost, whether that was noticed here or not, and that these updates will not come: units
+        that wait behind them, or for a replica, get their turn."""
+        for number in note.updates:
+            self.journal.forget(number)
+        self._lose(note.node)
+        if note.node == self._plan.replica:
+            self._plan = self._plan.unreplicated
+            self.journal.let_go()
+        self._apply_held()
+
+    def _send_snapshot(self) -> None:
+        """Send the replica a snapshot, with which it has the server's state."""
+        if self._plan.replica is None or self._plan.replica in self._former:
+            return
+        self._snapshots, self._fed = self._snapshots + 1, self.journal.at
+        self.journal.replicated = min(self.journal.replicated, self._fed)
+        note = Snapshot(self._snapshots, self._fed, self.journal.version, len(self.journal.steps))
+        self._say(self._plan.replica, note, np.concatenate(self._served.arrays))
+
+    def _give_again(self, lost: int) -> None:
+        """Give weights straight to the workers that were to get them over this node. A worker that has them ignores
+        them, and then knows no more than before; so the journal since then is told again with the next weights."""
+        for node, (over, recipient, known) in list(self._gifts.items()):
+            if over == lost and node not in self._former:
+                self._known[node] = known
+                self._gave.remove((lost, node))
+                self._give_straight(recipient)
+                self._known[node] = known
+
+    def _end_all(self) -> None:
+        """Let daemons end once all have told that they do, if nobody else does."""
+        if self._is_alone and not self._over and self._ended >= {*self._plan.workers} - self._former.keys():
+            self._over = True
+            self._tell_replica(End())
+            for node in self._ended:
+                self._say(node, End())
+
+    # Waiting.
 
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from testbed.workloads.kinds.fabric.planning.turns import Turn, Turns
 
 
 def test_workers_go_on_until_no_iteration_is_left_and_all_end_together() -> None:
@@ -56,13 +56,36 @@ def test_who_is_lost_keeps_nobody_waiting_and_leaves_its_share_undone() -> None:
     assert [(turn.rank, turn.goes_on) for turn in turns.taken(3.0)] == [(0, False), (1, False)]
 
 
-def test_who_takes_turns_over_holds_the_same_bound() -> None:
-    given = Given(begun=(2, 2, 1, 1), done=(1, 2, 1, 0), lost=frozenset({3}), ended=frozenset())
-    turns = Turns.taken_over(given, 12, 0, 5.0)
-    assert [turn.rank for turn in turns.taken(6.0)] == [2], "1 is ahead of 0"
+def test_who_follows_turns_takes_them_over_and_holds_the_same_bound() -> None:
+    turns = Turns(4, 12, 0)
+    for rank in (0, 1):
+        turns.decided(rank, 1.0)
+        turns.give(rank, goes_on=True)
+    for rank in (2, 1):
+        turns.decided(rank, 5.0)
+    turns.decided(0, 5.0)
+    turns.give(0, goes_on=True)
+    turns.lose(3)
+    assert [turn.rank for turn in turns.taken(6.0)] == [2], "1 is ahead of 2"
     turns.decided(0, 7.0)
     assert turns.taken(7.0) == []
     turns.decided(2, 8.0)
-    assert [(turn.rank, turn.held_s) for turn in turns.taken(8.0)] == [(1, 3.0), (0, 1.0), (2, 0.0)]
-    over = Given(begun=(3, 3), done=(3, 3), lost=frozenset(), ended=frozenset({0}))
-    assert [(turn.rank, turn.goes_on) for turn in Turns.taken_over(over, 6, None, 9.0).taken(9.0)] == [(1, False)]
+    assert [(turn.rank, turn.held_s) for turn in turns.taken(8.0)] == [(1, 3.0), (2, 0.0)]
+
+
+def test_who_was_told_to_end_gets_no_other_turn() -> None:
+    turns = Turns(2, 2, None)
+    for rank in (0, 1):
+        turns.decided(rank, 1.0)
+    turns.give(0, goes_on=False)
+    assert [(turn.rank, turn.goes_on) for turn in turns.taken(9.0)] == [(1, False)]
+
+
+def test_turns_are_resumed_with_a_server_that_was_started_again() -> None:
+    turns = Turns.resumed([2, 1], [0], 6, 0, 5.0)
+    assert turns.taken(6.0) == [], "0 is ahead of 1"
+    turns.decided(1, 7.0)
+    assert [(turn.rank, turn.held_s) for turn in turns.taken(8.0)] == [(0, 3.0), (1, 1.0)]
+    turns.decided(0, 9.0)
+    turns.decided(1, 9.0)
+    assert [turn.goes_on for turn in turns.taken(9.0)] == [False, False], "six have begun"

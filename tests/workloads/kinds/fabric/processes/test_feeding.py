@@ -19,8 +19,7 @@ from testbed.workloads.kinds.fabric.journal_lines import lines
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
 from testbed.workloads.kinds.fabric.processes.replica import Replica
-from testbed.workloads.kinds.fabric.processes.replicated import Replicated
-from testbed.workloads.kinds.fabric.processes.survivor import Survival
+from testbed.workloads.kinds.fabric.processes.server import Served, Server, Survival
 from testbed.workloads.kinds.fabric.replication_account import counted, other
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.sums import Sums, history, shares
@@ -61,11 +60,10 @@ class Both:
         self.models, self.plan = (Model(), Model()), plan
         between = connected()
         ends = [self._sockets(stack, node, other, between[at]) for at, (node, other) in enumerate(self._pairs)]
-        mine, theirs = self.models
-        held = [(model.arrays[0], model.apply) for model in (mine, theirs)]
+        served = [Served(model.arrays, model.apply, rates, MOMENTUM) for model in self.models]
         survival = Survival(60.0, 10 * WORLD)
-        self.server = Replicated(survival, plan, ends[0], held[0], rates, MOMENTUM, mine.arrays)
-        self.replica = Replica(plan, ends[1], held[1], rates, 60.0, theirs.arrays)
+        self.server = Server(plan, SERVER, ends[0], served[0], survival)
+        self.replica = Replica(plan, REPLICA, ends[1], served[1], survival)
         for one in (self.server, self.replica):
             stack.enter_context(closing(one))
             one._watch({*one._by_node}, 60.0)
@@ -90,7 +88,7 @@ class Both:
         told = Order(tuple(numbers), tuple(versions), tuple(NORMS[one] for one in numbers))
         self.server._came(self.server._by_node[SCHEDULER], told, None)
 
-    def send(self, to: Replicated | Replica, numbers: Sequence[int], versions: Sequence[int]) -> None:
+    def send(self, to: Server | Replica, numbers: Sequence[int], versions: Sequence[int]) -> None:
         """One update straight, or a sum by the daemon of the first worker."""
         of, ones = tuple(numbers), tuple(shares([1.0] * len(numbers), MOMENTUM))
         node, norms = PLAN.workers[numbers[0] % WORLD], tuple(NORMS[one] for one in of)
@@ -110,7 +108,8 @@ class Both:
         free = [PLAN.workers.index(node) for node in nodes]
         free = [rank for rank in free if rank not in {number % WORLD for number in here}][:count]
         for rank in free:
-            self.server._begun[rank] = self.server._done[rank] + 1
+            assert self.server._turns
+            self.server._turns.give(rank, rank in self.server._turns._waiting)
         return free
 
     def lose(self, node: int) -> None:
@@ -186,6 +185,7 @@ def test_what_a_sum_has_and_the_replica_lacks_is_in_the_snapshot() -> None:
         two.send(two.replica, [3], [0])
         assert two.replica.journal.version == 3, "what daemons send counts no more"
         two.send(two.server, [3], [0])
+        two.begin([PLAN.workers[0]], 1)
         two.expect([5], [3])
         two.send(two.server, [5], [3])
         two.settle()

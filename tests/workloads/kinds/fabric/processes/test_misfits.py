@@ -16,7 +16,7 @@ from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler
-from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.server import Served, Server
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.link_rates import Follower
 
@@ -91,8 +91,8 @@ def test_an_aggregator_gets_one_update_at_a_time(note: Gradient) -> None:
 )
 def test_a_server_takes_a_sum_of_something(note: Gradient) -> None:
     ours, theirs = socket.socketpair()
-    held = np.zeros(3, np.float32), lambda *_: None
-    with theirs, Server(PLAN, PLAN.server, {0: ours}, held, lambda *_: 1.0, 0.0) as server:
+    served = Served((np.zeros(3, np.float32),), lambda *_: None)
+    with theirs, Server(PLAN, PLAN.server, {0: ours}, served) as server:
         source = server._by_node[0]
         assert server._room(source, UPDATE) is not None
         with pytest.raises(WorkerError, match="h0, and does not expect it"):

@@ -17,7 +17,7 @@ from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
 from testbed.workloads.kinds.fabric.planning.planner import Planner, Work
 from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
-from testbed.workloads.kinds.fabric.processes.survivor import Survival
+from testbed.workloads.kinds.fabric.processes.server import Served, Survival
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.survivor import MOST_SAVED_BYTES
 from testbed.workloads.learning import checkpoint
@@ -114,8 +114,8 @@ class Server(Returned):
 
     def __init__(self) -> None:
         sockets = {node: socket.socket() for node in PLAN.met_by(PLAN.server)}
-        held = np.zeros(1, np.float32), lambda *_: None
-        super().__init__(Survival(60.0, 40), PLAN, sockets, held, lambda *_: 1.0)
+        served = Served((np.zeros(1, np.float32),), lambda *_: None)
+        super().__init__(PLAN, PLAN.server, sockets, served, Survival(60.0, 40))
         self.told: list[Note] = []
         self.resume(Saved(tuple(played().steps), ()), 1)
 

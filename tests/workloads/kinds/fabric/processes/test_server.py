@@ -11,7 +11,7 @@ import numpy as np
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.plan import Options, fabric
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Order, encode
-from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.server import Served, Server
 from testbed.workloads.learning.checkpoint import Keeper
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 1)
@@ -26,7 +26,7 @@ def test_an_update_that_is_faster_than_the_order_is_applied_when_that_comes() ->
 
     pairs = {node: socket.socketpair() for node in PLAN.met_by(PLAN.server)}
     ours = {node: one for node, (one, _) in pairs.items()}
-    with Server(PLAN, PLAN.server, ours, (weights, add)) as server:
+    with Server(PLAN, PLAN.server, ours, Served((weights,), add)) as server:
         told = Gradient((0,), (0,), ((1.0, 1.0),), -1, 1)
         server._came(server._by_node[0], told, np.full(1, 5.0, np.float32))
         assert weights == 0
@@ -55,9 +55,9 @@ def test_what_was_decided_before_a_checkpoint_is_sent_while_it_is_written() -> N
             return super().after(done, meanwhile)
 
     weights = np.zeros(floats, np.float32)
-    keeper = Slow(None, lambda: weights)
     ours = {node: one for node, (one, _) in pairs.items()}
-    with Server(PLAN, PLAN.server, ours, (weights, lambda *_: None), keeper=keeper) as server:
+    with Server(PLAN, PLAN.server, ours, Served((weights,), lambda *_: None)) as server:
+        server.keeper = Slow(None, lambda: weights)
         scheduler = server._by_node[PLAN.scheduler]
         server._came(scheduler, Give((((0, 0.0, 0.0), ()),), ((0, 0.0, True),)), None)
         server._move()

@@ -10,8 +10,9 @@ import pytest
 
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric import fates
+from testbed.workloads.kinds.fabric.processes import server as processes
 from testbed.workloads.kinds.fabric.processes.messages import Give, Gone, Gradient, Note, Order, Weights
-from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
+from testbed.workloads.kinds.fabric.processes.server import Served, Survival
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.serving.exchange import Floats
 
@@ -19,11 +20,12 @@ PLAN = mlfabric_a(build("star(hosts=6)", rate_bps=10**9), [1], aggregators=2, wi
 FIRST, SECOND, *_ = PLAN.workers
 
 
-class Server(Survivor):
+class Server(processes.Server):
     """Writes down the weights that it gives."""
 
     def __init__(self, sockets: dict[int, socket.socket]) -> None:
-        super().__init__(Survival(60.0, 40), PLAN, sockets, (np.zeros(1, np.float32), lambda *_: None), lambda *_: 1.0)
+        served = Served((np.zeros(1, np.float32),), lambda *_: None)
+        super().__init__(PLAN, PLAN.server, sockets, served, Survival(60.0, 40))
         self.given: list[tuple[int, Weights]] = []
 
     def _say(self, node: int, note: Note, floats: Floats | None = None) -> None:
@@ -39,7 +41,7 @@ class Server(Survivor):
     def give(self, first: int, *onward: int) -> Weights:
         """Weights to nodes, over the first of them."""
         recipients = tuple((node, 0.0, True) for node in (first, *onward))
-        self._give(Give((((first, 0.0, 0.0), onward),), recipients))
+        self._came(self._by_node[PLAN.scheduler], Give((((first, 0.0, 0.0), onward),), recipients), None)
         self._move()
         return self.given[-1][1]
 
