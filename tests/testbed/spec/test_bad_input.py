@@ -676,7 +676,8 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
             "hog": f"{FAST}\n{PLAYED}\nperturb: [{{kind: hog, hosts: [h1]}}]\n{ARMS}",
             "impair_loss": f"{FAST}\n{PLAYED}\nperturb: [{{kind: impair, delay: 1 ms, loss: 1 %}}]\n{ARMS}",
-            "reconfigure": f"{FAST}\n{PLAYED}\nperturb: [{{kind: reconfigure}}]\n"
+            "reconfigure": f"{FAST}\nworkload: {{kind: profile, model: dlrm_dedicated, batch: 64, iterations: 3, "
+            "scale: 100, compute: {pace: {64: 100 ms}}}\nperturb: [{kind: reconfigure}]\n"
             "arms: [{topology: 'patch_panel(servers=6,degree=2)', scheme: ring, strategy: data}]",
             "openmpi": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: openmpi}}]",
             "layers_of_a_box": f"{FAST}\n{PLAYED[:-1]}, overlap: layer}}\n"
