@@ -1,4 +1,6 @@
-"""Rates of links while a trial runs, in a file: the harness adds a line for each change, and a scheduler follows them.
+"""Rates of links while a trial runs, less what other traffic takes of them.
+
+They are in a file: the harness adds a line for each change, and a scheduler follows them.
 
 A line is JSON: ``{"time": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
 rate is another than in the line before.
@@ -15,6 +17,27 @@ from typing import Any
 from testbed.workloads.process.told import Lines
 
 NAME = "link_rates.jsonl"
+EVERY_S = 0.1
+"""Seconds between two looks at other traffic."""
+NOTICED = 0.05
+"""Share of a link below which other traffic is not told of, nor a change of it: each change has the scheduler plan
+anew."""
+LEFT = 0.1
+"""Share of a link that other traffic leaves at least. TCP gives each flow a share, and a scheduler that is told of none
+sends nothing any more."""
+
+
+def left(
+    shaped_bps: Mapping[int, float], taken_bps: Mapping[int, float], told_bps: Mapping[int, float]
+) -> dict[int, float]:
+    """Rate that other traffic leaves of each directed link; what was ``told_bps`` where that is about the same."""
+    found = {}
+    for link, rate_bps in shaped_bps.items():
+        taken = taken_bps.get(link, 0.0)
+        now = rate_bps if taken < NOTICED * rate_bps else max(LEFT * rate_bps, rate_bps - taken)
+        is_same = 0 < now < rate_bps and abs(now - told_bps[link]) < NOTICED * rate_bps
+        found[link] = told_bps[link] if is_same else now
+    return found
 
 
 def told(seen_s: float, rates_bps: Mapping[int, float]) -> dict[str, Any]:

@@ -81,5 +81,7 @@ class LinkSettings(Part):
     queue_bytes = unread(int, "length of the queue at each egress")
     congestion_control = unread(str, "congestion control that the spec asks for; null for the machine's own")
     mark_at_bytes = unread(int, "length of a queue from which on it marks packets", key="ecn.mark_at_bytes")
+    small_queue_bytes = unread(int, "most of a connection in its host's queue; null for the kernel's own rule")
+    full_packet_bytes = unread(int, "size up to which TCP fills a large packet; null for the kernel's own rule")
     named_rate_bps = unread(float, "rate of the links of that name; null for that of all", key="*.rate_bps")
     named_delay_s = unread(float, "delay of the links of that name; null for that of all", key="*.delay_s")

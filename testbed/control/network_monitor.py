@@ -12,25 +12,19 @@ and decides how late it learns of a change.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from testbed.control.background_rates import BackgroundRates
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.control.registry import Context
 from testbed.topologies.model import Topology
-from testbed.workloads.link_rates import NAME, told
+from testbed.workloads.link_rates import EVERY_S, NAME, left, told
 
-EVERY_S, SELDOM_S = 0.1, 1.0
-"""Seconds between two looks; the latter where they take long."""
+SELDOM_S = 1.0
+"""Seconds between two looks where they take long."""
 MOST_SHARE = 0.05
 """Share of the time that a machine may take to read: where it takes longer, there are fewer looks."""
-NOTICED = 0.05
-"""Share of a link below which other traffic is not told of, nor a change of it: each change has the scheduler plan
-anew."""
-LEFT = 0.1
-"""Share of a link that other traffic leaves at least. TCP gives each flow a share, and a scheduler that is told of none
-sends nothing any more."""
 
 
 class NetworkMonitor:
@@ -95,16 +89,3 @@ def shaped(topology: Topology, records: Sequence[Record]) -> dict[int, float]:
             if change.blocked is not None:
                 (blocked.add if change.blocked else blocked.discard)(change.directed_link)
     return rates | dict.fromkeys(blocked, 0.0)
-
-
-def left(
-    shaped_bps: Mapping[int, float], taken_bps: Mapping[int, float], told_bps: Mapping[int, float]
-) -> dict[int, float]:
-    """Rate that other traffic leaves of each directed link; what was ``told_bps`` where that is about the same."""
-    found = {}
-    for link, rate_bps in shaped_bps.items():
-        taken = taken_bps.get(link, 0.0)
-        now = rate_bps if taken < NOTICED * rate_bps else max(LEFT * rate_bps, rate_bps - taken)
-        is_same = 0 < now < rate_bps and abs(now - told_bps[link]) < NOTICED * rate_bps
-        found[link] = told_bps[link] if is_same else now
-    return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.execution.simulated_job import Played, late_s, prepared_s
+from testbed.execution.simulated_job import Played, forward_s, late_s, prepared_s
 from testbed.execution.simulated_timeline import ScheduleTimeline
 from testbed.trial.job import Job
 from testbed.workloads.play.player import Player
@@ -43,8 +43,9 @@ played once. Chunks of unequal bytes make it grow from iteration to iteration, b
 class _Stretch:
     """Iterations that were played together: when workers began the first one (float64[workers]), their ends after that
     time and when they had all sums (float64[iterations, workers] each), the bytes of links and of pairs of nodes, and,
-    where there are steps, when gradients were ready and how workers waited (:attr:`.Player.notes`). ``turns`` are those
-    of parallel connections before and after (:attr:`.Player.turns`)."""
+    where there are steps, when gradients were ready and how workers waited (:attr:`.Player.notes`), or, where forward
+    passes begin early, when they began and ended (:attr:`.Player.passes_s`). ``turns`` are those of parallel
+    connections before and after (:attr:`.Player.turns`)."""
 
     start_s: NDArray[np.float64]
     ends_s: NDArray[np.float64]
@@ -52,6 +53,7 @@ class _Stretch:
     link_bytes: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
     notes: NDArray[np.float64]
+    passes_s: NDArray[np.float64]
     turns: tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -60,7 +62,7 @@ class Alone:
 
     def __init__(self, job: Job, work: Synchronisation, player: Player, timeline: ScheduleTimeline) -> None:
         self._job, self.work, self.player, self._timeline = job, work, player, timeline
-        self._ready_s, self._late_s = prepared_s(job, work), late_s(job, work)
+        self._ready_s, self._late_s, self._forward_s = prepared_s(job, work), late_s(job, work), forward_s(job)
         floats, self._most_alike = FLOATS, MOST_ALIKE
         if player.is_parallel:
             floats, self._most_alike = FLOATS + job.cost.rounds, MOST_ALIKE_OF_ROUNDS
@@ -74,6 +76,8 @@ class Alone:
         """By iteration, when each worker had all sums."""
         self.notes: list[NDArray[np.float64]] = []
         """By iteration, where there are steps: float64[workers, 4], as of :attr:`.Player.notes`."""
+        self.passes_s: list[NDArray[np.float64]] = []
+        """By iteration, where forward passes begin early: float64[workers, 2], as of :attr:`.Player.passes_s`."""
 
     def carried_bytes(self) -> NDArray[np.float64]:
         """Return what each directed link carried, in iterations that were played once as often as there were any."""
@@ -88,7 +92,8 @@ class Alone:
     def played(self) -> Played:
         """Return what its workers did."""
         moments_s = np.array(self.ends_s), np.array(self.sums_s)
-        return Played(self._job, self.work, 0.0, *moments_s, np.array(self.notes), self.sent_bytes())
+        noted = np.array(self.notes), np.array(self.passes_s)
+        return Played(self._job, self.work, 0.0, *moments_s, *noted, self.sent_bytes())
 
     def iterations(self) -> Iterator[int]:
         """Play all; yield the number of those that are done, now and then."""
@@ -111,6 +116,7 @@ class Alone:
             self.ends_s += [now_s + ends_s for ends_s in played.ends_s]
             self.sums_s += [now_s + sums_s for sums_s in played.sums_s]
             self.notes += [notes + np.array([now_s, 0, 0, 0]) for notes in played.notes]
+            self.passes_s += [now_s + passes_s for passes_s in played.passes_s]
             self._timeline.completed(len(self.ends_s), self.player.arena.now_s)
             start_s = played.ends_s[-1] - played.ends_s[-1].max()
             yield len(self.ends_s)
@@ -147,7 +153,8 @@ class Alone:
 
     def _played(self, done: int, start_s: NDArray[np.float64]) -> _Stretch:
         """Play iterations until one ends before anybody can begin the next, or, if from some iteration on the same
-        comes again and again, only so many as it takes to see that."""
+        comes again and again, only so many as it takes to see that. Where forward passes begin early, all are played
+        together, or only so many."""
         job, begun_s, turns = self._job, self.player.arena.now_s, self.player.turns
         before, sent = self.player.carried_bytes(), self.player.sent_bytes()
         ends_s: dict[int, list[float]] = defaultdict(list)
@@ -155,7 +162,8 @@ class Alone:
         ended, cycle = Counter[int](), range(0)
         together = self.work.alike is not None  # of one class it is not known when a worker has the others' sums
         ready_s = self._ready_s[done : done + 1] if together else self._ready_s[done:]
-        for now_s, node in self.player.told(ready_s, start_s, self._late_s[done : done + len(ready_s)]):
+        late_s = self._late_s[done : done + len(ready_s)]
+        for now_s, node in self.player.told(ready_s, start_s, late_s, self._forward_s):
             ends_s[node].append(now_s - begun_s)
             if node == first:
                 self._timeline.completed(done + len(ends_s[first]), now_s)
@@ -170,6 +178,7 @@ class Alone:
             by_worker = np.array([ends_s[node] for node in job.plan.workers]).T
         sums_s = self.player.sums_s[: len(by_worker)] - begun_s if self.work.late.steps else by_worker
         notes = self.player.notes[: len(by_worker)] - np.array([begun_s, 0, 0, 0])
+        passes_s = self.player.passes_s[: len(by_worker)] - begun_s
         carried, sent = self.player.carried_bytes() - before, self.player.sent_bytes() - sent
         if cycle and (more := asked - len(by_worker)):
             each_s = float((by_worker[cycle[-1]] - by_worker[cycle[0] - 1]).mean())
@@ -179,9 +188,11 @@ class Alone:
             self._repeated_bytes += share * carried
             self._repeated_sent += share * sent
             sums_s = by_worker = _repeated(by_worker, cycle, later_s[:, None])
+            if len(passes_s):
+                passes_s = _repeated(passes_s, cycle, later_s[:, None, None])
             if len(notes):
                 notes = _repeated(notes, cycle, later_s[:, None, None] * np.array([1.0, 0.0, 0.0, 0.0]))
-        return _Stretch(start_s, by_worker, sums_s, carried, sent, notes, (turns, self.player.turns))
+        return _Stretch(start_s, by_worker, sums_s, carried, sent, notes, passes_s, (turns, self.player.turns))
 
     def _cycle(self, ends_s: Mapping[int, Sequence[float]], count: int, done: int) -> range:
         """Return the latest iterations that will come again and again, if all workers have ended ``count`` after the

@@ -15,7 +15,7 @@ from testbed.trial.job import Job
 from testbed.trial.job_files import jitter_of
 from testbed.workloads.job import Replay
 from testbed.workloads.learning.replay import FORWARD
-from testbed.workloads.play.synchronisation import Synchronisation, jittering
+from testbed.workloads.play.synchronisation import Synchronisation, jittering, ordered, passing
 from testbed.workloads.sync.forest import Forest
 
 DONE = {
@@ -30,7 +30,8 @@ DONE = {
 class Played:
     """Play of a job's workers: when it began, their ends (float64[iterations, workers]), when they had all sums (the
     same, unless steps jitter) and, where there are steps, when gradients were ready and how workers waited
-    (:attr:`.Player.notes`); and the bytes without headers, by pair of nodes (those of the work)."""
+    (:attr:`.Player.notes`); where forward passes begin early, when they began and ended (:attr:`.Player.passes_s`);
+    and the bytes without headers, by pair of nodes (those of the work)."""
 
     job: Job
     work: Synchronisation
@@ -38,6 +39,7 @@ class Played:
     ends_s: NDArray[np.float64]
     sums_s: NDArray[np.float64]
     notes: NDArray[np.float64]
+    passes_s: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
 
 
@@ -45,10 +47,13 @@ def work_of(job: Job) -> Synchronisation:
     """Return the decisions of a job's nodes."""
     work = job.kind.simulation.synchronisation(job.plan, (job.gradient, job.chunk_bytes))
     late = [node for node in job.plan.workers if jitter_of(job, node)]
-    if not late:
-        return work
-    assert isinstance(job.plan, Forest)  # other plans have no steps that jitter
-    return jittering(work, job.plan, late)
+    has_passes, is_ordered = job.work.overlap == "both", job.work.priority == "layer"
+    if late or has_passes or is_ordered:
+        assert isinstance(job.plan, Forest)  # others have no steps that jitter, and what they send keeps its order
+        work = jittering(work, job.plan, late) if late else work
+        work = passing(work, job.plan) if has_passes else work
+        work = ordered(work, job.plan.window) if is_ordered else work
+    return work
 
 
 def late_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
@@ -69,15 +74,36 @@ def prepared_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
 
 def due_s(job: Job) -> NDArray[np.float64]:
     """Return when each bucket is complete after its worker has begun the iteration, float64[iterations, workers,
-    buckets], as :class:`testbed.workloads.learning.replay.Player` has it."""
+    buckets], as :class:`testbed.workloads.learning.replay.Player` has it. Where forward passes begin early, it counts
+    from their end, but in the first iteration."""
     if job.work.overlap == "none":
         return job.pace_s.T[:, :, None]
-    task, slow = cast("Replay", job.training), job.stragglers  # of no other work layers leave early
-    shares, pace_s = np.array(task.shares), job.compute.pace_s
-    factor, extra_s = (1.0, 0.0) if slow is None else (slow.factor.T[:, :, None], slow.extra_s.T[:, :, None])
-    each_s = factor * (1 - FORWARD) * pace_s * shares + extra_s * shares
-    due = factor * FORWARD * pace_s + np.cumsum(each_s, axis=-1)
-    return np.broadcast_to(due, (job.iterations, job.world, len(shares)))
+    shares, slow = _shares(job), job.stragglers
+    extra_s = 0.0 if slow is None else slow.extra_s.T[:, :, None]
+    each_s = _factor(job) * (1 - FORWARD) * job.compute.pace_s * shares + extra_s * shares
+    forward_s = _factor(job) * FORWARD * job.compute.pace_s * np.ones((job.iterations, job.world, 1))
+    if job.work.overlap == "both":
+        forward_s[1:] = 0.0
+    return forward_s + np.cumsum(each_s, axis=-1)
+
+
+def forward_s(job: Job) -> NDArray[np.float64] | None:
+    """Return how long the layers of each bucket take in a forward pass that begins early, float64[iterations, workers,
+    buckets]; None if passes do not."""
+    if job.work.overlap != "both":
+        return None
+    each_s = _factor(job) * FORWARD * job.compute.pace_s * _shares(job)
+    return np.broadcast_to(each_s, (job.iterations, job.world, each_s.shape[-1]))
+
+
+def _shares(job: Job) -> NDArray[np.float64]:
+    return np.array(cast("Replay", job.training).shares)  # of no other work layers leave early
+
+
+def _factor(job: Job) -> NDArray[np.float64]:
+    """Return by how much longer computing takes: float64[iterations, workers, 1]."""
+    slow = job.stragglers
+    return np.ones((1, 1, 1)) if slow is None else slow.factor.T[:, :, None]
 
 
 def _times_s(job: Job, work: Synchronisation) -> NDArray[np.float64]:
@@ -93,8 +119,12 @@ def lines(played: Played) -> dict[str, Lines]:
     sent_bytes = _by_nodes(played)
     ranks = {name: rank for rank, name in enumerate(job.workers)}
     start_s = np.vstack([np.full(job.world, played.begun_s), ends_s[:-1]])
-    compute_s = job.pace_s.T if len(notes) else due_s(job)[:, :, -1]
+    compute_s = due_s(job)[:, :, -1] if job.work.overlap == "layer" else job.pace_s.T
     ready_s = notes[:, :, 0] if len(notes) else start_s + compute_s
+    if len(played.passes_s):
+        begun_s, ended_s = np.moveaxis(played.passes_s[:-1], -1, 0)
+        start_s[1:], ready_s[1:] = begun_s, ended_s + due_s(job)[1:, :, -1]
+        ends_s = np.vstack([np.maximum(ends_s[:-1], ended_s), ends_s[-1:]])
     columns = (start_s, ready_s, played.sums_s, ends_s, compute_s)
     said: dict[str, Lines] = {}
     for name, node in job.processes.items():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from testbed.control.conductor import Record
-from testbed.execution.simulated_job import Played, late_s, prepared_s, work_of
+from testbed.execution.simulated_job import Played, forward_s, late_s, prepared_s, work_of
 from testbed.perturb.registry import ASKED_IN_BAND
 from testbed.topologies.patch_panel import repatched
 from testbed.trial.job import Job
@@ -106,7 +106,8 @@ class _Run:
         self._begun_s = begun_s
         after_s = begun_s - self.player.arena.now_s
         start_s = np.full(self.job.world, after_s)
-        self.player.begin(prepared_s(self.job, self._work), start_s, late_s(self.job, self._work))
+        told = prepared_s(self.job, self._work), start_s, late_s(self.job, self._work), forward_s(self.job)
+        self.player.begin(*told)
 
     def note(self, node: int, now_s: float) -> int:
         """Note that a worker has done an iteration; return how many it has done."""
@@ -119,4 +120,5 @@ class _Run:
         """Return what its workers did."""
         sent_bytes = self.player.sent_bytes()
         sums_s = self.player.sums_s if self._work.late.steps else self._ends_s
-        return Played(self.job, self._work, self._begun_s, self._ends_s, sums_s, self.player.notes, sent_bytes)
+        noted = self.player.notes, self.player.passes_s
+        return Played(self.job, self._work, self._begun_s, self._ends_s, sums_s, *noted, sent_bytes)

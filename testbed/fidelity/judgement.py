@@ -113,14 +113,17 @@ def judge(seen: Seen) -> dict[str, Any]:
 def _of_model(seen: Seen) -> dict[str, Any]:
     """Judge a trial in simulated time. Its links carry what theory says and its numbers respect their bounds, or the
     model is wrong. Nothing makes a number VALID. The error of GST is the worst one that is known of the scheme, alone
-    or beside the same schemes. With flows of others, circuits that move, or steps that jitter, no error is known."""
+    or beside the same schemes. No error is known with flows of others, circuits that move or steps that jitter, and
+    where the next forward pass decides what is sent or computed first."""
     checks = [check for one in OF_MODELS for check in one.checks(seen)]
     judged = verdicts(checks, NUMBERS, {}, 0.0)
     perturbations = seen.trial.network.perturbations
     is_disturbed = bool(seen.trial.background) or any(
         perturbation.moves_circuits or STEPS in perturbation.effects for perturbation in perturbations
     )
-    if seen.job.kind.simulation.is_of_schemes and not is_disturbed:  # as the trials that errors are known from
+    of_schemes = seen.job.kind.simulation.is_of_schemes
+    is_in_order = of_schemes and seen.job.work.overlap != "both" and seen.job.work.priority == "none"
+    if is_in_order and not is_disturbed:  # as the trials that errors are known from
         others = [job.written_scheme for job in seen.trial.jobs if job.name != seen.job.name]
         judged["numbers"][GST]["error"] = known_errors().get(row_name(seen.job.written_scheme, others), {}).get("worst")
     for number in judged["numbers"].values():

@@ -28,7 +28,8 @@ medians, ratios, gates, claims or `repeats: until`. The trial is not measured ag
 either. It is INVALID if links carried other bytes than theory says, an event was not carried out, or a time is below
 its lower bound. The error of GST is the worst by which simulated trials of the scheme differed from emulated ones
 (`testbed/fidelity/known_errors.json`); of a job beside others, of its scheme beside theirs. It is null, and not known,
-for any other scheme, beside flows of others, if circuits move or steps jitter, and for all other numbers.
+for any other scheme, beside flows of others, if circuits move or steps jitter, with `overlap: both` or
+`priority: layer`, and for all other numbers.
 
 **Error.** A lower bound and a measurement bracket the truth. A GST of 1.01 times its lower bound is too long by
 at most 1 %. A worker that computes longer than its pace can make GST too short, since the others send before GST

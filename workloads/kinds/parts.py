@@ -481,19 +481,18 @@ class Simulation(Generic[P]):
     """Decisions of all processes in simulated time; those of this class are not known.
 
     Attributes:
-        overlaps: values of ``overlap`` that are played.
+        overlaps, priorities: values of ``overlap`` and ``priority`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
         is_by_message: whether :meth:`begin` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
-        measures_links: whether processes plan by what flows of others leave of links, which is measured in other labs.
     """
 
     overlaps: Collection[str] = ("none", "layer")
+    priorities: Collection[str] = ("none",)
     is_of_trees = False
     is_by_message = False
     plays_one_class = False
-    measures_links = False
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 

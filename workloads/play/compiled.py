@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 9
+VERSION = 10
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -27,6 +27,7 @@ CALLED: tuple[tuple[str, Any, list[Any]], ...] = (
     ("ended", POINTER, [POINTER]),
     ("now", REAL, [POINTER]),
     ("busy", WHOLE, [POINTER]),
+    ("ask", ctypes.c_int, [POINTER, WHOLE, POINTER, POINTER]),
 )
 """Functions of a network that ``player.c`` calls, in its order."""
 NETWORK = (
@@ -40,10 +41,13 @@ FUNCTIONS = (
     *((f"{engine}_{name}", result, arguments) for engine in ("fluid", "queues") for name, result, arguments in NETWORK),
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
+    ("queues_others", None, [POINTER, POINTER]),
     ("queues_grow", None, [POINTER]),
+    ("queues_fill", None, [POINTER]),
+    ("queues_cut", None, [POINTER, REAL, REAL]),
     ("queues_bridge", None, [POINTER, POINTER]),
     ("queues_move", ctypes.c_int, [POINTER, WHOLE, INTEGERS, WHOLE]),
-    ("queues_darken", ctypes.c_int, [POINTER, WHOLE, ctypes.c_int]),
+    ("queues_darken", ctypes.c_int, [POINTER, WHOLE, ctypes.c_int, ctypes.c_int]),
     ("queues_flow", None, [POINTER, WHOLE, ctypes.c_int, REAL]),
     ("queues_moves", ctypes.c_int, [POINTER]),
     ("queues_foreign", WHOLE, [POINTER]),
@@ -55,7 +59,7 @@ FUNCTIONS = (
     ("arena_tell", WHOLE, [POINTER]),
     ("arena_free", None, [POINTER]),
     ("player_new", POINTER, [POINTER, POINTER]),
-    ("player_begin", ctypes.c_int, [POINTER, WHOLE, *[POINTER] * 6, ctypes.c_int]),
+    ("player_begin", ctypes.c_int, [POINTER, WHOLE, *[POINTER] * 8, ctypes.c_int]),
     ("player_end_after", None, [POINTER, WHOLE]),
     ("player_given", ctypes.POINTER(REAL), [POINTER]),
     ("player_carried", ctypes.POINTER(REAL), [POINTER]),

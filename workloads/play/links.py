@@ -78,21 +78,35 @@ class Links:
         """Number of the latest changes, one after the other, at which messages could not move."""
         self._flowing: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         """By flow and connection, the number of the connection in the network and its links."""
+        self._dark, self._blocked = set[int](), set[int]()
+        """Directed links without light, and those that are blocked."""
+        if flows:
+            self._queues.fill()
 
     @property
     def is_quiet(self) -> bool:
         """Whether no flow sends, and nothing is under way that one has sent."""
         return not (self._flowing and self._queues.has_flows)
 
+    @property
+    def has_flows(self) -> bool:
+        """Whether there are flows, which may send now or later."""
+        return bool(self._flows)
+
+    def others_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes that flows have given to each directed link until now (:meth:`.Queues.others_bytes`)."""
+        return self._queues.others_bytes()
+
     def change(self, change: Change) -> None:
         """Change something now. Owners of connections then take over delays, and paths (:meth:`moved`)."""
         match change:
             case RateChange():
-                self.network.set_rate(change.link, change.rate_bps)
+                self._change_rate(change)
             case DelayChange():
                 self.delay_s[change.link] = change.delay_s
             case DarkChange():
-                self._queues.darken(change.link, is_dark=change.is_dark)
+                (self._dark.add if change.is_dark else self._dark.discard)(change.link)
+                self._darken(change.link)
             case FlowChange():
                 self._let_flow(change.flow, is_on=change.is_on)
             case PathChange():
@@ -132,6 +146,22 @@ class Links:
     def _queues(self) -> Queues:
         assert isinstance(self.network, Queues)
         return self.network
+
+    def _change_rate(self, change: RateChange) -> None:
+        if not isinstance(self.network, Queues):
+            self.network.set_rate(change.link, change.rate_bps)
+            return
+        was_blocked = change.link in self._blocked
+        (self._blocked.discard if change.rate_bps else self._blocked.add)(change.link)
+        if change.rate_bps:
+            self.network.set_rate(change.link, change.rate_bps)
+        if was_blocked != (change.link in self._blocked):
+            self._darken(change.link)
+
+    def _darken(self, link: int) -> None:
+        """Let a link lose all that comes to it, or no more."""
+        is_blocked = link in self._blocked
+        self._queues.darken(link, is_dark=is_blocked or link in self._dark, tells=is_blocked)
 
     def _let_flow(self, number: int, *, is_on: bool) -> None:
         flow = self._flows[number]

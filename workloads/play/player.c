@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NO_MEMORY (-1)
 #define ROOT (-1)
@@ -30,12 +31,15 @@ struct network {
     const int32_t *(*ended)(void *);
     double (*now)(void *);
     int64_t (*busy)(void *);
+    int (*ask)(void *, int64_t, double (*)(void *, int64_t), void *);
 };
 
 struct tables {
     int64_t nodes, workers, chunks, data, buckets, gates, pairs, ways, steps, tensors;
     int64_t jitters;  /* steps of a synchronisation that begin late by chance, 0 if none do */
     int64_t together; /* only the last worker is told of, whose end is that of all */
+    int64_t ordered;  /* a later bucket overtakes earlier ones that wait to be sent */
+    int64_t passes;   /* workers begin the next forward pass with the sums that they have */
     /* by chunk; `before` must have come as a sum before a worker sends it, `later` waits for it, and -1 is none */
     const int32_t *klass, *bucket, *before, *later;
     const double *bits;
@@ -67,19 +71,26 @@ struct tables {
     const int32_t *up_step, *down_step;
     /* by rank, and one more: the first of its draws among those of an iteration */
     const int32_t *draw_from;
+    /* by rank and bucket, where forward passes begin early: sums that come in an iteration */
+    const int32_t *parts;
 };
 
 /* What happens, by `what`, from 0 on: 2 chunk + (down), then messages of steps. Below 0, ~what is a bucket that is
  * complete, then a step that ends, then a worker that begins, and last a message that jitter has held back until now:
  * `next` is its pair. */
 struct message {
-    int32_t iteration, what, node, next;
+    int32_t iteration, what, node, next, way;
 };
 
 struct later {
-    double at_s;
+    double at_s; /* or another key that sorts */
     uint64_t order;
     struct message message;
+};
+
+struct heap {
+    struct later *of; /* the first one first */
+    int64_t count, room;
 };
 
 struct line {
@@ -90,6 +101,8 @@ struct iteration {
     uint32_t *state;     /* by chunk and node: partial sums that have come, and the flags above */
     struct line *held;   /* by node and bucket: partial sums that wait for the bucket */
     bool *lacks;         /* by node and bucket: it is not complete */
+    int32_t *parts;      /* by rank and bucket, where forward passes begin early: sums that have not come */
+    double *summed_s;    /* likewise: when the last of them came */
     int64_t *missing, left, synchronised;
 };
 
@@ -109,8 +122,11 @@ struct player {
     double *given;       /* by way: bits that it has got to send until now */
     double *came_s;      /* by way: when its last message comes or has come; none overtakes another */
     struct line *sent;   /* by way */
+    struct line *blocked; /* by way, where buckets overtake: what came behind a partial sum that waits for its bucket */
+    bool *is_blocked;    /* by way: there is such a partial sum */
+    struct heap *outbox; /* by way, where buckets overtake: what the network has not asked for */
     struct message *message;
-    struct later *later;
+    struct heap later;
     struct iteration **iteration;
     const double *ready_s;
     struct agenda *agenda; /* by rank */
@@ -127,7 +143,9 @@ struct player {
     double *due_s;       /* by rank and step: when it may begin in this iteration, -1 if that is not drawn */
     double *latest_s;    /* by rank: when its latest step may begin */
     int32_t *draws, *held_back; /* by rank: draws of this iteration; messages that wait for their step */
-    int64_t messages, messages_room, laters, laters_room;
+    const double *forward_s; /* by iteration, rank and bucket, where forward passes begin early */
+    double *passes_s;    /* by iteration and rank, likewise: when the next pass begins and ends */
+    int64_t messages, messages_room;
     int64_t iterations, opened;
     int32_t unused;      /* messages for use, linked */
     uint64_t order;
@@ -176,7 +194,7 @@ static void forget(struct player *p, int64_t i) {
     struct iteration *it = p->iteration[i];
     if (!it)
         return;
-    free(it->state); free(it->held); free(it->lacks); free(it->missing); free(it);
+    free(it->state); free(it->held); free(it->lacks); free(it->missing); free(it->parts); free(it->summed_s); free(it);
     p->iteration[i] = NULL;
 }
 
@@ -191,7 +209,10 @@ static void forget_all(struct player *p) {
 static void player_free(struct player *p) {
     forget_all(p);
     free(p->connection); free(p->given); free(p->came_s); free(p->parts); free(p->sent); free(p->message);
-    free(p->later); free(p->agenda); free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
+    for (int64_t way = 0; p->outbox && p->t.ordered && way < p->t.ways; way++)
+        free(p->outbox[way].of);
+    free(p->outbox); free(p->blocked); free(p->is_blocked);
+    free(p->later.of); free(p->agenda); free(p->lacks); free(p->queue); free(p->there_s); free(p->is_there);
     free(p->early); free(p->carried); free(p->due_s); free(p->latest_s); free(p->draws); free(p->held_back);
     free(p);
 }
@@ -233,7 +254,11 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     p->early = malloc(tensors * sizeof *p->early);
     p->parts = calloc(tensors, sizeof *p->parts);
     p->carried = calloc(ways, sizeof *p->carried);
-    if (!p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
+    size_t ordered = t->ordered ? ways : 1;
+    p->outbox = calloc(ordered, sizeof *p->outbox);
+    p->blocked = malloc(ordered * sizeof *p->blocked);
+    p->is_blocked = calloc(ordered, sizeof *p->is_blocked);
+    if (!p->outbox || !p->blocked || !p->is_blocked || !p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
         !p->is_there || !p->early || !p->carried || !p->parts || !p->given ||
         !p->came_s || !p->due_s || !p->latest_s || !p->draws || !p->held_back) {
         player_free(p);
@@ -242,6 +267,8 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     for (int64_t i = 0; i < t->ways; i++) {
         p->connection[i] = -1;
         p->sent[i] = (struct line){-1, -1};
+        if (t->ordered)
+            p->blocked[i] = (struct line){-1, -1};
     }
     p->number = (int32_t)arena->players;
     arena->player[arena->players++] = p;
@@ -260,31 +287,33 @@ static bool is_before(const struct later *a, const struct later *b) {
     return a->at_s < b->at_s || (a->at_s == b->at_s && a->order < b->order);
 }
 
-static void put_later(struct player *p, double at_s, struct message message) {
-    if (!grow(&p->later, &p->laters_room, p->laters, sizeof *p->later)) {
+static void heap_put(struct player *p, struct heap *heap, double key, struct message message) {
+    if (!grow(&heap->of, &heap->room, heap->count, sizeof *heap->of)) {
         p->arena->lacks_memory = true;
         return;
     }
-    struct later one = {at_s, p->order++, message};
-    int64_t at = p->laters++;
-    for (int64_t above; at && is_before(&one, &p->later[above = (at - 1) / 2]); at = above)
-        p->later[at] = p->later[above];
-    p->later[at] = one;
+    struct later one = {key, p->order++, message};
+    int64_t at = heap->count++;
+    for (int64_t above; at && is_before(&one, &heap->of[above = (at - 1) / 2]); at = above)
+        heap->of[at] = heap->of[above];
+    heap->of[at] = one;
 }
 
-static struct message take_later(struct player *p) {
-    struct later first = p->later[0], last = p->later[--p->laters];
+static struct message heap_take(struct heap *heap) {
+    struct later first = heap->of[0], last = heap->of[--heap->count];
     int64_t at = 0;
-    for (int64_t below; (below = 2 * at + 1) < p->laters; at = below) {
-        if (below + 1 < p->laters && is_before(&p->later[below + 1], &p->later[below]))
+    for (int64_t below; (below = 2 * at + 1) < heap->count; at = below) {
+        if (below + 1 < heap->count && is_before(&heap->of[below + 1], &heap->of[below]))
             below++;
-        if (!is_before(&p->later[below], &last))
+        if (!is_before(&heap->of[below], &last))
             break;
-        p->later[at] = p->later[below];
+        heap->of[at] = heap->of[below];
     }
-    p->later[at] = last;
+    heap->of[at] = last;
     return first.message;
 }
+
+static void put_later(struct player *p, double at_s, struct message message) { heap_put(p, &p->later, at_s, message); }
 
 static void append(struct player *p, struct line *line, struct message message) {
     int32_t m = p->unused;
@@ -324,6 +353,26 @@ static double bits_of(const struct player *p, int32_t what) {
     return p->t.tensor_bits[tensor] / ways_of(p, p->t.tensor_pair[tensor]);
 }
 
+/* Give the network the next of the messages of a way that wait. */
+static void hand_over(struct player *p, int32_t way) {
+    struct message m = heap_take(&p->outbox[way]);
+    append(p, &p->sent[way], m);
+    if (p->arena->n.send(p->arena->n.state, p->connection[way], bits_of(p, m.what)) < 0)
+        p->arena->lacks_memory = true;
+}
+
+/* What the network calls, when there is room, with a connection: it takes its next message. Return the bits of that, -1
+ * if none waits. */
+static double choose(void *arena, int64_t number) {
+    const struct sender *sender = &((struct arena *)arena)->sender[number];
+    struct player *p = sender->player;
+    if (!p->outbox[sender->way].count)
+        return -1;
+    struct message m = heap_take(&p->outbox[sender->way]);
+    append(p, &p->sent[sender->way], m);
+    return bits_of(p, m.what);
+}
+
 static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     struct arena *arena = p->arena;
     int32_t to = p->t.to[way];
@@ -344,7 +393,17 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     }
     double bits = bits_of(p, what);
     p->given[way] += bits;
-    append(p, &p->sent[way], (struct message){(int32_t)i, what, to, -1});
+    struct message m = {(int32_t)i, what, to, -1, way};
+    if (p->t.ordered) {
+        heap_put(p, &p->outbox[way], -(double)p->t.bucket[what / 2], m);
+        int said = arena->lacks_memory ? NO_MEMORY : arena->n.ask(arena->n.state, number, choose, arena);
+        if (said < 0)
+            arena->lacks_memory = true;
+        else if (!said && p->sent[way].first < 0) /* a network that does not ask has one message at a time */
+            hand_over(p, way);
+        return;
+    }
+    append(p, &p->sent[way], m);
     if (arena->n.send(arena->n.state, number, bits) < 0)
         arena->lacks_memory = true;
 }
@@ -384,7 +443,7 @@ static void send_chunk(struct player *p, int64_t i, int32_t node, int32_t what, 
         return;
     }
     p->held_back[rank]++;
-    put_later(p, *due_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + t->steps + 1 + what), node, pair});
+    put_later(p, *due_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + t->steps + 1 + what), node, pair, -1});
 }
 
 static void begin_draws(struct player *p, int32_t rank) {
@@ -400,6 +459,11 @@ static void reduced(struct player *p, int64_t i, int32_t node, int32_t k);
 static void sum_came(struct player *p, int64_t i, int32_t node, int32_t k) {
     const struct tables *t = &p->t;
     int64_t row = t->klass[k] * t->nodes, gate = t->buckets + 1 + k - t->data;
+    if (t->passes && t->rank[node] >= 0) {
+        int64_t own = t->rank[node] * t->buckets + t->bucket[k];
+        if (!--p->iteration[i]->parts[own])
+            p->iteration[i]->summed_s[own] = p->arena->now_s;
+    }
     for (int32_t at = t->forward_from[row + node]; at < t->forward_from[row + node + 1]; at++)
         send_chunk(p, i, node, 2 * k + 1, t->down[row + t->forward[at]]);
     if (k >= t->data && gate < t->gates)
@@ -458,6 +522,19 @@ static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate) {
 
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s);
 
+/* Note when a worker's next forward pass begins and ends: each bucket's layers are computed, the last ones first, as soon
+ * as their sums are there. Return how long it still takes. */
+static double pass_forward(struct player *p, int64_t i, int32_t rank) {
+    const struct tables *t = &p->t;
+    const double *summed_s = p->iteration[i]->summed_s + rank * t->buckets;
+    const double *forward_s = p->forward_s + ((i + 1) * t->workers + rank) * t->buckets;
+    double *pass_s = p->passes_s + 2 * (i * t->workers + rank), end_s = pass_s[0] = summed_s[t->buckets - 1];
+    for (int64_t bucket = t->buckets; bucket--;)
+        end_s = fmax(end_s, summed_s[bucket]) + forward_s[bucket];
+    pass_s[1] = end_s;
+    return fmax(0, end_s - p->arena->now_s);
+}
+
 /* A worker that has all sums of an iteration, and has sent all that jitter held back, begins the next one. */
 static void look(struct player *p, int64_t i, int32_t node) {
     struct iteration *it = p->iteration[i];
@@ -482,9 +559,9 @@ static void look(struct player *p, int64_t i, int32_t node) {
     bool is_last = i + 1 == p->iterations;
     if (it->synchronised == p->t.workers && (is_last || (!p->to_the_end && p->opened <= i + 1))) {
         p->is_over = true;
-        p->laters = 0; /* computations that are still under way do not count */
+        p->later.count = 0; /* computations that are still under way do not count */
     } else if (i + 1 < p->iterations) {
-        begin_worker(p, i + 1, node, 0);
+        begin_worker(p, i + 1, node, p->t.passes ? pass_forward(p, i, p->t.rank[node]) : 0);
     }
 }
 
@@ -501,6 +578,8 @@ static void take(struct player *p, int64_t i, int32_t node, int32_t what) {
     look(p, i, node);
 }
 
+static void come(struct player *p, struct message m);
+
 /* A node has its own part of a bucket. */
 static void complete(struct player *p, int64_t i, int32_t node, int32_t bucket) {
     struct iteration *it = p->iteration[i];
@@ -510,10 +589,20 @@ static void complete(struct player *p, int64_t i, int32_t node, int32_t bucket) 
         it->lacks[own] = false;
         it->missing[node]--;
         it->left--;
+        int64_t summed = p->t.rank[node] * p->t.buckets + bucket;
+        if (p->t.passes && !it->parts[summed]) /* it gets no sum of this bucket, or has them already */
+            it->summed_s[summed] = p->arena->now_s;
     }
     look(p, i, node);
-    while (it->held[own].first >= 0 && !p->arena->lacks_memory)
-        take(p, i, node, take_first(p, &it->held[own]).what);
+    while (it->held[own].first >= 0 && !p->arena->lacks_memory) {
+        struct message m = take_first(p, &it->held[own]);
+        take(p, i, node, m.what);
+        if (!p->t.ordered)
+            continue;
+        p->is_blocked[m.way] = false;
+        while (p->blocked[m.way].first >= 0 && !p->is_blocked[m.way] && !p->arena->lacks_memory)
+            come(p, take_first(p, &p->blocked[m.way]));
+    }
 }
 
 static void open_next(struct player *p) {
@@ -527,8 +616,11 @@ static void open_next(struct player *p) {
         it->held = malloc(own * sizeof *it->held);
         it->lacks = calloc(own, sizeof *it->lacks);
         it->missing = malloc(nodes * sizeof *it->missing);
+        size_t sums = t->passes ? (size_t)(t->workers * t->buckets) : 1;
+        it->parts = malloc(sums * sizeof *it->parts);
+        it->summed_s = calloc(sums, sizeof *it->summed_s);
     }
-    if (!it || !it->state || !it->held || !it->lacks || !it->missing) {
+    if (!it || !it->parts || !it->summed_s || !it->state || !it->held || !it->lacks || !it->missing) {
         p->arena->lacks_memory = true;
         return;
     }
@@ -536,6 +628,8 @@ static void open_next(struct player *p) {
         it->held[at] = (struct line){-1, -1};
         it->lacks[at] = t->rank[(int64_t)at / t->buckets] >= 0;
     }
+    if (t->passes)
+        memcpy(it->parts, t->parts, (size_t)(t->workers * t->buckets) * sizeof *it->parts);
     for (int64_t node = 0; node < t->nodes; node++)
         it->left += it->missing[node] = t->missing[node];
     for (int32_t node = 0; node < t->nodes; node++)
@@ -579,7 +673,7 @@ static void go_on(struct player *p, int64_t i, int32_t node) {
         return;
     if (!a->left) {
         for (int32_t bucket = 0; bucket < t->buckets && !p->arena->lacks_memory; bucket++)
-            put_later(p, a->free_s, (struct message){(int32_t)i, ~bucket, node, -1});
+            put_later(p, a->free_s, (struct message){(int32_t)i, ~bucket, node, -1, -1});
         a->is_busy = true; /* until it begins again */
         return;
     }
@@ -594,7 +688,7 @@ static void go_on(struct player *p, int64_t i, int32_t node) {
     a->is_busy = true;
     if (t->phase[step] < SUMS)
         notes[0] = a->free_s;
-    put_later(p, a->free_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + step), node, -1});
+    put_later(p, a->free_s, (struct message){(int32_t)i, (int32_t)~(t->buckets + step), node, -1, -1});
 }
 
 static void end_step(struct player *p, int64_t i, int32_t node, int32_t step) {
@@ -643,7 +737,7 @@ static void begin_worker(struct player *p, int64_t i, int32_t node, double start
     if (p->t.steps) {
         if (start_s > 0)
             put_later(p, p->arena->now_s + start_s,
-                      (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1});
+                      (struct message){(int32_t)i, (int32_t)~(p->t.buckets + p->t.steps), node, -1, -1});
         else
             begin_steps(p, i, node, p->arena->now_s + start_s);
         return;
@@ -652,9 +746,24 @@ static void begin_worker(struct player *p, int64_t i, int32_t node, double start
     for (int32_t bucket = 0; bucket < p->t.buckets && !p->arena->lacks_memory; bucket++) {
         double after_s = start_s + ready_s[bucket];
         if (after_s > 0 || i)
-            put_later(p, p->arena->now_s + after_s, (struct message){(int32_t)i, ~bucket, node, -1});
+            put_later(p, p->arena->now_s + after_s, (struct message){(int32_t)i, ~bucket, node, -1, -1});
         else
             complete(p, i, node, bucket);
+    }
+}
+
+/* A message of a chunk has come. Where buckets overtake, one that waits for its bucket blocks its connection. */
+static void come(struct player *p, struct message m) {
+    int64_t own = m.node * p->t.buckets + p->t.bucket[m.what / 2];
+    struct iteration *it = p->iteration[m.iteration];
+    if (p->t.ordered && p->is_blocked[m.way]) {
+        append(p, &p->blocked[m.way], m);
+    } else if (!(m.what & 1) && it->lacks[own]) {
+        append(p, &it->held[own], m);
+        if (p->t.ordered)
+            p->is_blocked[m.way] = true;
+    } else {
+        take(p, m.iteration, m.node, m.what);
     }
 }
 
@@ -685,12 +794,7 @@ static void happen(struct player *p, struct message m) {
         tensor_came(p, p->t.rank[m.node], tensor, p->arena->now_s);
         go_on(p, m.iteration, m.node);
     } else {
-        int64_t own = m.node * p->t.buckets + p->t.bucket[m.what / 2];
-        struct iteration *it = p->iteration[m.iteration];
-        if (!(m.what & 1) && it->lacks[own])
-            append(p, &it->held[own], m);
-        else
-            take(p, m.iteration, m.node, m.what);
+        come(p, m);
     }
     if (!p->arena->lacks_memory && !p->iteration[m.iteration]->left)
         forget(p, m.iteration);
@@ -708,11 +812,15 @@ static void note(struct player *p, struct message m) {
  * workers]: how long steps take, and how much longer the first that each worker takes; double[workers]. `notes` is
  * written, where there are steps: double[iterations, workers, 4], when a worker's gradient was ready, and for how long
  * it had no step to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws],
- * and `sums_s` is written: double[iterations, workers], when a worker had all sums. Unless it is to go `to_the_end`, it
- * ends after an iteration at whose end nobody has begun the next.
+ * and `sums_s` is written: double[iterations, workers], when a worker had all sums. Where forward passes begin early,
+ * `forward_s` says how long they take: double[iterations, workers, buckets]. Then from the second iteration on buckets
+ * are complete after the pass has ended, and `passes_s` is written: double[iterations, workers, 2], when the pass of the
+ * next iteration begins and ends. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has
+ * begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
-                 const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, int to_the_end) {
+                 const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, const double *forward_s,
+                 double *passes_s, int to_the_end) {
     struct arena *arena = p->arena;
     forget_all(p);
     p->iteration = calloc((size_t)iterations, sizeof *p->iteration);
@@ -723,6 +831,8 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
     p->notes = notes;
     p->drawn_s = drawn_s;
     p->sums_s = sums_s;
+    p->forward_s = forward_s;
+    p->passes_s = passes_s;
     for (int64_t m = 0; m < p->t.tensors; m++)
         p->is_there[m] = true; /* until a worker begins, all that comes is early */
     for (int64_t rank = 0; rank < p->t.workers; rank++)
@@ -743,7 +853,7 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
 }
 
 /* When a player has something to do next. */
-static double later_of(const struct player *p) { return p->laters ? p->later[0].at_s : INFINITY; }
+static double later_of(const struct player *p) { return p->later.count ? p->later.of[0].at_s : INFINITY; }
 
 /* When a player has something to do next, if no message comes. */
 double arena_later(const struct arena *a) {
@@ -760,6 +870,8 @@ static void arrive(struct arena *a, int32_t connection) {
     double came_s = fmax(a->now_s + p->t.delay_s[way], p->came_s[way]);
     struct message m = take_first(p, &p->sent[way]);
     p->carried[way] += bits_of(p, m.what);
+    if (p->t.ordered && p->sent[way].first < 0 && p->outbox[way].count) /* a network that does not ask */
+        hand_over(p, way);
     p->came_s[way] = came_s;
     if (came_s > a->now_s)
         put_later(p, came_s, m);
@@ -794,7 +906,7 @@ int arena_step(struct arena *a, double changes_s) {
             a->is_changing = false;
             for (int64_t i = 0; i < a->players; i++)
                 while (later_of(a->player[i]) <= a->now_s)
-                    note(a->player[i], take_later(a->player[i]));
+                    note(a->player[i], heap_take(&a->player[i]->later));
         }
         if (!a->happened_count)
             return OVER;

@@ -29,13 +29,15 @@ SIZES = (
     "tensors",
     "jitters",
     "together",
+    "ordered",
+    "passes",
 )
 ARRAYS = (
     *("klass", "bucket", "before", "later", "bits", "group_from", "chunk_from", "order"),
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
     *("way_from", "path_from", "path", "to", "shares", "delay_s"),
     *("step_from", "needs", "then", "phase", "give_from", "taker", "tensor_pair", "taken_from", "taken", "tensor_bits"),
-    *("up_step", "down_step", "draw_from"),
+    *("up_step", "down_step", "draw_from", "parts"),
 )
 NOTES = 4
 """Numbers of a worker in an iteration of steps: when its gradient was ready, and for how long it had no step to take,
@@ -69,6 +71,9 @@ class Player:
         self.sums_s = np.zeros((0, len(work.workers)))
         """When workers had all sums in the latest play, where steps jitter: float64[iterations, workers]. They may
         begin the next iteration later. Those of an iteration count once all workers have ended it."""
+        self.passes_s = np.zeros((0, len(work.workers), 2))
+        """When the forward pass of the next iteration began and ended in the latest play, where passes begin early:
+        float64[iterations, workers, 2]. Those of an iteration count once all workers have its sums."""
         self._begun: tuple[NDArray[np.float64] | NDArray[np.int32], ...] = ()
         topology = topology or arena.topology
         ways, hops, links = array("i", [0]), array("i", [0]), array("i")
@@ -98,7 +103,9 @@ class Player:
         self.take_delays()
         synchronised = work.nodes, len(work.workers), len(work.klass), work.data, work.buckets, len(work.group_from) - 1
         of_steps = len(work.steps), len(work.tensor_pair)
-        sizes = *synchronised, len(work.pairs), len(self._pair_of), *of_steps, work.late.steps, work.alike is not None
+        of_ways = len(work.pairs), len(self._pair_of)
+        rules = work.late.steps, work.alike is not None, work.is_ordered, work.has_passes
+        sizes = *synchronised, *of_ways, *of_steps, *rules
         tables = _Tables(*sizes, *(self._arrays[name].ctypes.data for name in ARRAYS))
         self._player = self._library.player_new(arena.address, ctypes.byref(tables))  # it ends with the arena
         if not self._player:
@@ -154,18 +161,19 @@ class Player:
         ready_s: NDArray[np.float64] | None = None,
         start_s: NDArray[np.float64] | None = None,
         late_s: NDArray[np.float64] | None = None,
+        forward_s: NDArray[np.float64] | None = None,
     ) -> Iterator[tuple[float, int]]:
         """Play alone; yield the time (s) at which a worker has all sums of an iteration, and its node. Where one class
         stands for all (:class:`.Alike`), only the last worker of an iteration is told of. Arguments are as for
         :meth:`begin`.
 
-        It ends after the last iteration, or after an earlier one at whose end no worker has a bucket of the next: from
-        there on another play has the same result.
+        It ends after the last iteration or, unless forward passes begin early, after an earlier one at whose end no
+        worker has a bucket of the next: from there on another play has the same result.
 
         Raises:
             TrialError: messages are left that cannot move, or time stands still.
         """
-        self._begin(ready_s, start_s, late_s, to_the_end=False)
+        self._begin((ready_s, start_s, late_s, forward_s), to_the_end=self._work.has_passes)
         for now_s, _, node in self.arena.told([self]):
             yield now_s, node
 
@@ -174,6 +182,7 @@ class Player:
         ready_s: NDArray[np.float64] | None = None,
         start_s: NDArray[np.float64] | None = None,
         late_s: NDArray[np.float64] | None = None,
+        forward_s: NDArray[np.float64] | None = None,
     ) -> None:
         """Begin iterations of which :meth:`.Arena.told` tells.
 
@@ -183,17 +192,13 @@ class Player:
                 how long these take (:attr:`.Synchronisation.shape`).
             start_s: float64[workers]: when each worker begins the first iteration, from now on; None: at once.
             late_s: float64[iterations, draws]: by how much steps that jitter begin late (:class:`.LateSteps`).
+            forward_s: float64[iterations, workers, buckets], where forward passes begin early: how long the layers of a
+                bucket take in them. From the second iteration on, buckets are complete after the pass has ended.
         """
-        self._begin(ready_s, start_s, late_s, to_the_end=True)
+        self._begin((ready_s, start_s, late_s, forward_s), to_the_end=True)
 
-    def _begin(
-        self,
-        ready_s: NDArray[np.float64] | None,
-        start_s: NDArray[np.float64] | None,
-        late_s: NDArray[np.float64] | None,
-        *,
-        to_the_end: bool,
-    ) -> None:
+    def _begin(self, told: tuple[NDArray[np.float64] | None, ...], *, to_the_end: bool) -> None:
+        ready_s, start_s, late_s, forward_s = told
         shape, count = self._work.shape, len(self._work.workers)
         ready = np.ascontiguousarray(np.zeros(shape) if ready_s is None else ready_s, float).reshape(-1, *shape)
         start = np.ascontiguousarray(np.zeros(count) if start_s is None else start_s, float)
@@ -206,9 +211,15 @@ class Player:
         if late.shape != (len(ready), draws):
             raise ValueError(f"{late.shape} draws for {len(ready)} iterations with {draws}")
         self.sums_s = np.full((len(ready) if draws else 0, count), -1.0)
-        self._begun = ready, start, workers, late
-        told = (each.ctypes.data for each in (ready, start, workers, self.notes, late, self.sums_s))
-        checked(self._library.player_begin(self._player, len(ready), *told, to_the_end))
+        passes = len(ready) if self._work.has_passes else 0
+        forward = np.ascontiguousarray(np.zeros((0, *shape)) if forward_s is None else forward_s, float)
+        if len(forward) != passes:
+            raise ValueError(f"{len(forward)} forward passes for {passes} iterations in which they begin early")
+        self.passes_s = np.zeros((passes, count, 2))
+        self._begun = ready, start, workers, late, forward
+        arrays = ready, start, workers, self.notes, late, self.sums_s, forward, self.passes_s
+        addresses = (each.ctypes.data for each in arrays)
+        checked(self._library.player_begin(self._player, len(ready), *addresses, to_the_end))
 
     def sent_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that have come to their receivers, without headers, by pair of nodes (those of the work)."""

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time */
+#define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time, unless queues_cut says another size */
 #define OFFERED_BITS (2 * SEGMENT_BITS)  /* TCP Small Queues: two of these may wait at the sender for each connection */
 #define BUFFER_BITS (8.0 * 4194304)      /* Linux's largest send buffer, unless tcp_wmem says another one */
 #define ROOM_AGAIN (BUFFER_BITS * 2 / 3) /* a sender for which it was full writes on when a third is free
@@ -29,25 +29,32 @@
                                           * twice that */
 #define ROUND_SHARE (1.0 / 8)            /* of the latest round trip in the mean (RFC 6298) */
 #define LONGEST_TIMEOUT_S 120.0          /* TCP_RTO_MAX */
+#define PROBE_S 0.5                      /* a sender whose own port drops what it sends again waits so long each time
+                                          * (TCP_RESOURCE_PROBE_INTERVAL) */
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
 #define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
 #define LEAST_PACKETS 10                 /* with so much at least, */
 #define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
+#define PACED_S (1.0 / 1024)             /* TCP Small Queues: as much as is sent in this time may wait as well */
+#define PACED_RATIO 2                    /* of what is paced to the window, until something is lost
+                                          * (tcp_pacing_ss_ratio) */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
     double bits, tail_s; /* tail_s: when its end leaves the link before */
     double begun_s;      /* when it came into its first queue */
     int32_t connection, hop, next; /* connection -1: another segment has taken its place */
-    bool is_last;        /* it ends a message */
+    int32_t ends;        /* messages that end with it */
 };
 
 struct port {
     double rate_bps, free_s, event_s, left_bits, carried_bits, waiting_bits;
+    double others_bits;  /* of flows: what has left, and at the first link of their ways what waits as well */
     int32_t first, last; /* segments that wait */
-    int32_t ending;      /* connection whose message ends with the segment that is sent now, or -1 */
-    bool is_dark;        /* what comes here is lost, and its sender is not told */
+    int32_t ending, ends; /* connection of which messages end with the segment that is sent now, or -1; how many do */
+    bool is_dark;        /* what comes here is lost */
+    bool tells;          /* a sender whose first link this is is told so, if it is dark */
     bool is_bridged;     /* it leads to a node that hands segments on without taking them from their sender */
 };
 
@@ -60,15 +67,20 @@ struct connection {
     struct messages messages; /* those that are not cut yet */
     int64_t left;        /* segments of the message that is being cut */
     double each_bits, offered_bits;
+    double begun_bits;   /* of the first message, where segments are filled: those that have been cut */
     double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
     double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
     double round_s, timeout_s; /* mean of its round trips; how long it waits until it sends again what is lost */
+    double again_s;      /* when that is, as long as it waits */
     double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
     int32_t hops, own_hops, back_room, back_first, back_count;
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
     bool is_waiting;     /* something is lost, and the time to send it again has not come */
+    bool is_heard;       /* what was lost came to a link that is blocked: later something acknowledges what came before */
+    bool is_resting;     /* it waits without an event, as nothing is known to change until its path has light again */
+    bool is_asking;      /* who sends over it has messages whose order may still change */
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
 
@@ -95,6 +107,10 @@ struct queues {
     uint64_t order;
     double now_s;
     bool grows, lacks_memory; /* windows grow; without this they have no limit */
+    bool fills;          /* segments are filled with what waits, and a small one waits for more room */
+    double segment_bits, offered_bits; /* the size of a segment; of them, what a connection may have in its own queues */
+    double (*choose)(void *, int64_t); /* to ask who sends for the next message of a connection: its bits, -1 for none */
+    void *chooser;
 };
 
 static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
@@ -131,6 +147,8 @@ struct queues *queues_new(int64_t ports, const double *rate_bps) {
         return NULL;
     }
     q->ports = ports;
+    q->segment_bits = SEGMENT_BITS;
+    q->offered_bits = OFFERED_BITS;
     q->unused = -1;
     for (int64_t l = 0; l < ports; l++)
         q->port[l] = (struct port){.rate_bps = rate_bps[l], .event_s = INFINITY, .first = -1, .last = -1, .ending = -1};
@@ -159,6 +177,16 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
 
 /* Let windows grow, of connections that there are not yet. */
 void queues_grow(struct queues *q) { q->grows = true; }
+
+/* Say how large segments are at most, and how much of a connection may be in its own queues when one more comes. */
+void queues_cut(struct queues *q, double segment_bits, double offered_bits) {
+    q->segment_bits = segment_bits;
+    q->offered_bits = offered_bits;
+}
+
+/* Fill segments with what waits, of several messages if need be, as the kernel does. A small one at the end then waits
+ * until little of its connection is in the queue, where others may overtake it. */
+void queues_fill(struct queues *q) { q->fills = true; }
 
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
@@ -321,40 +349,105 @@ static bool has_more(const struct connection *c) {
     return c->is_flow ? c->given_bits - c->sent_bits > 1 : c->left || c->messages.count;
 }
 
+/* Ask for the next messages of a connection, as many as the kernel takes. */
+static void ask(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    while (c->is_asking && c->given_bits - c->sent_bits <= q->segment_bits) {
+        double bits = q->choose(q->chooser, number);
+        if (bits < 0)
+            return;
+        if (messages_put(&c->messages, bits) < 0) {
+            q->lacks_memory = true;
+            return;
+        }
+        q->messages++;
+        c->given_bits += bits;
+    }
+}
+
+/* Say how large the next segment of a connection is that fills segments, and how many messages end with it. */
+static double next_filled(const struct queues *q, const struct connection *c, int32_t *ends) {
+    double bits = -c->begun_bits;
+    *ends = 0;
+    if (c->is_flow)
+        return fmin(q->segment_bits, c->given_bits - c->sent_bits);
+    for (int64_t i = 0; i < c->messages.count; i++) {
+        double more = c->messages.sizes[(c->messages.first + i) % c->messages.room];
+        if (bits + more > q->segment_bits)
+            return q->segment_bits;
+        bits += more;
+        ++*ends;
+    }
+    return bits;
+}
+
+/* Whether the kernel lets a connection have one more segment, of this size, in its queue (tcp_small_queue_check): if it
+ * has less than two of this size there, or less than what it may send in a millisecond. */
+static bool has_room(const struct queues *q, const struct connection *c, double bits) {
+    double grown_bits = fmax(MOST_PACKETS * PACKET_BITS, 2 * c->most_bits);
+    double window_bits = isinf(c->window_bits) ? grown_bits : c->window_bits;
+    double paced_bits = c->round_s > 0 ? PACED_S * PACED_RATIO * window_bits / c->round_s : q->offered_bits;
+    return c->offered_bits < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
+}
+
 /* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     if (c->is_waiting)
         return;
+    ask(q, number);
     fill(q, number);
-    while (c->offered_bits < OFFERED_BITS && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
+    while (c->offered_bits < q->offered_bits && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
            is_open(c)) {
-        if (c->is_flow) {
+        int32_t ends = 0;
+        if (q->fills) {
+            c->each_bits = next_filled(q, c, &ends);
+            if (!has_room(q, c, c->each_bits))
+                break;
+            if (c->is_flow)
+                q->foreign++;
+            else {
+                c->begun_bits += c->each_bits;
+                for (int32_t i = 0; i < ends; i++) {
+                    c->begun_bits -= messages_first(&c->messages);
+                    messages_drop(&c->messages);
+                }
+                c->begun_bits = c->messages.count ? c->begun_bits : 0;
+            }
+            c->left = 0;
+        } else if (c->is_flow) {
             c->left = 1;
-            c->each_bits = fmin(SEGMENT_BITS, c->given_bits - c->sent_bits);
+            c->each_bits = fmin(q->segment_bits, c->given_bits - c->sent_bits);
             q->foreign++;
         } else if (!c->left) {
             double bits = messages_first(&c->messages);
             messages_drop(&c->messages);
-            c->left = bits > SEGMENT_BITS ? (int64_t)ceil(bits / SEGMENT_BITS) : 1;
+            c->left = bits > q->segment_bits ? (int64_t)ceil(bits / q->segment_bits) : 1;
             c->each_bits = bits / (double)c->left;
         }
         int32_t s = new_segment(q);
         if (s < 0)
             return;
-        c->left--;
+        if (!q->fills)
+            ends = --c->left ? 0 : !c->is_flow;
         c->offered_bits += c->each_bits;
         c->sent_bits += c->each_bits;
         c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
         q->segment[s] = (struct segment){
-            .bits = c->each_bits, .begun_s = q->now_s, .connection = number, .is_last = !c->left && !c->is_flow};
+            .bits = c->each_bits, .begun_s = q->now_s, .connection = number, .ends = ends};
         append(q, &q->port[c->path[0]], s);
+        if (c->is_flow)
+            q->port[c->path[0]].others_bits += c->each_bits;
+        if (c->is_asking) {
+            ask(q, number);
+            fill(q, number);
+        }
     }
     come_back(q, number);
 }
 
 static void come(struct queues *q, int32_t l, int32_t s);
-static void lose(struct queues *q, int32_t number);
+static void lose(struct queues *q, int32_t number, bool at_blocked);
 static void serve(struct queues *q, int32_t l);
 
 /* Send the first segment that waits at a port, which is free. */
@@ -366,13 +459,16 @@ static void start(struct queues *q, int32_t l) {
     p->first = segment->next;
     p->free_s = fmax(q->now_s + segment->bits / p->rate_bps, segment->tail_s);
     p->carried_bits += segment->bits;
+    if (c->is_flow && segment->hop)
+        p->others_bits += segment->bits;
     p->waiting_bits = p->first < 0 ? 0 : p->waiting_bits - segment->bits;
     int32_t number = segment->connection;
     bool leaves = segment->hop + 1 == c->own_hops, is_end = segment->hop + 1 == c->hops;
     if (leaves)
         c->offered_bits -= segment->bits;
     if (is_end) {
-        p->ending = segment->is_last ? number : -1;
+        p->ending = segment->ends ? number : -1;
+        p->ends = segment->ends;
         q->foreign -= c->is_flow;
         c->came_bits += segment->bits;
         acknowledge(q, number, segment->bits, segment->begun_s, p->free_s);
@@ -400,7 +496,7 @@ static void start(struct queues *q, int32_t l) {
 static void serve(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
     while (p->is_dark && p->first >= 0 && !q->lacks_memory)
-        lose(q, q->segment[p->first].connection);
+        lose(q, q->segment[p->first].connection, p->tells);
     if (p->first < 0 || p->rate_bps <= 0)
         return;
     if (p->free_s <= q->now_s && isinf(p->event_s))
@@ -423,6 +519,19 @@ int queues_send(struct queues *q, int64_t number, double bits) {
     offer(q, (int32_t)number);
     serve(q, c->path[0]);
     return q->lacks_memory ? NO_MEMORY : 0;
+}
+
+/* Let a connection ask for its messages, now and whenever at most a segment of those that it has got waits to be
+ * sent.
+ * All connections that do so ask the same. */
+int queues_ask(struct queues *q, int64_t number, double (*choose)(void *, int64_t), void *chooser) {
+    struct connection *c = &q->connection[number];
+    q->choose = choose;
+    q->chooser = chooser;
+    c->is_asking = true;
+    offer(q, (int32_t)number);
+    serve(q, c->path[0]);
+    return q->lacks_memory ? NO_MEMORY : 1;
 }
 
 /* Let a connection, which sends no messages, be a flow from now on: with `is_on` it sends, without it no more. Its rate
@@ -453,13 +562,21 @@ static void pay(struct queues *q, int32_t number) {
     c->is_due = c->is_on && c->rate_bps > 0;
     if (!c->is_due)
         return;
-    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, OFFERED_BITS - c->offered_bits);
+    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, q->offered_bits - c->offered_bits);
     if (!c->is_full)
         c->given_bits += fmax(0, fmin(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
     c->paid_s = q->now_s;
     push(q, q->now_s + SLICE_S, number, DUE);
     offer(q, number);
     serve(q, c->path[0]);
+}
+
+/* Whether a port of the path of a connection is dark. */
+static bool is_dark(const struct queues *q, const struct connection *c) {
+    for (int32_t hop = 0; hop < c->hops; hop++)
+        if (q->port[c->path[hop]].is_dark)
+            return true;
+    return false;
 }
 
 /* Whether anything that belongs to messages will move by itself. */
@@ -477,7 +594,9 @@ int queues_moves(const struct queues *q) {
     for (int64_t i = 0; i < q->events; i++) {
         const struct event *e = &q->event[i];
         int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
-        if ((e->what < 0 || e->kind == BACK || e->kind == AGAIN) && number >= 0 && !q->connection[number].is_flow)
+        if (number < 0 || q->connection[number].is_flow)
+            continue;
+        if (e->what < 0 || e->kind == BACK || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
             return true;
     }
     return false;
@@ -578,31 +697,68 @@ static void send_again(struct queues *q, int32_t number) {
 }
 
 /* Something of a connection has come to a dark port. It finds out when its time to send again has come. */
-static void lose(struct queues *q, int32_t number) {
+static void lose(struct queues *q, int32_t number, bool at_blocked) {
     struct connection *c = &q->connection[number];
     take_back(q, number);
     if (c->is_waiting)
         return;
     c->is_waiting = true;
+    c->is_heard = at_blocked;
     c->timeout_s = c->round_s + TIMEOUT_S;
-    push(q, q->now_s + c->timeout_s, number, AGAIN);
+    c->again_s = q->now_s + c->timeout_s;
+    push(q, c->again_s, number, AGAIN);
 }
 
-/* It is time to send again. As long as a port of the path is dark, that is lost as well. */
-static void try_again(struct queues *q, int32_t number) {
+static void wait_longer(const struct queues *q, struct connection *c) {
+    const struct port *first = &q->port[c->path[0]];
+    if (first->is_dark && first->tells) {
+        c->again_s += PROBE_S;
+        return;
+    }
+    c->timeout_s = fmin(2 * c->timeout_s, LONGEST_TIMEOUT_S);
+    c->again_s += c->timeout_s;
+}
+
+/* Whether a connection is the other direction of one, in which acknowledgements of what came go with its own data. */
+static bool is_back(const struct connection *c, const struct connection *other) {
+    return other->hops == c->hops && other->path[0] == (c->path[c->hops - 1] ^ 1) &&
+           other->path[other->hops - 1] == (c->path[0] ^ 1);
+}
+
+/* It is time to send again. As long as a port of the path is dark, that is lost as well. Without an end of time there
+ * is nothing to wait for, unless messages of others lead to a change. What comes after a link was blocked acknowledges
+ * what had come the other way before, and there the sender goes on at once (tcp_process_loss). */
+static void try_again(struct queues *q, int32_t number, bool has_end) {
     struct connection *c = &q->connection[number];
-    for (int32_t hop = 0; hop < c->hops; hop++)
-        if (q->port[c->path[hop]].is_dark) {
-            c->timeout_s = fmin(2 * c->timeout_s, LONGEST_TIMEOUT_S);
-            push(q, q->now_s + c->timeout_s, number, AGAIN);
-            return;
-        }
-    send_again(q, number);
+    if (!c->is_waiting || c->again_s > q->now_s)
+        return; /* it was heard meanwhile */
+    if (!is_dark(q, c)) {
+        bool is_heard = c->is_heard;
+        send_again(q, number);
+        for (int32_t other = 0; is_heard && other < q->connections; other++)
+            if (q->connection[other].is_waiting && is_back(c, &q->connection[other]))
+                send_again(q, other);
+        return;
+    }
+    wait_longer(q, c);
+    c->is_resting = !has_end;
+    if (has_end)
+        push(q, c->again_s, number, AGAIN);
 }
 
-/* Let a port be dark from now on, or no more. */
-int queues_darken(struct queues *q, int64_t l, int is_dark) {
-    q->port[l].is_dark = is_dark;
+/* Let a port be dark from now on, or no more. With `tells` it drops packets as a full queue does. */
+int queues_darken(struct queues *q, int64_t l, int darkens, int tells) {
+    for (int32_t number = 0; number < q->connections; number++) {
+        struct connection *c = &q->connection[number];
+        if (!c->is_resting)
+            continue;
+        while (c->again_s < q->now_s)
+            wait_longer(q, c);
+        c->is_resting = false;
+        push(q, c->again_s, number, AGAIN);
+    }
+    q->port[l].is_dark = darkens;
+    q->port[l].tells = tells;
     serve(q, (int32_t)l);
     return q->lacks_memory ? NO_MEMORY : 0;
 }
@@ -647,11 +803,13 @@ static void be_free(struct queues *q, int32_t l) {
         return;
     }
     if (p->ending >= 0) {
-        if (!grow(&q->ended, &q->ended_room, q->ended_count, sizeof *q->ended)) {
-            q->lacks_memory = true;
-            return;
+        for (; p->ends; p->ends--) {
+            if (!grow(&q->ended, &q->ended_room, q->ended_count, sizeof *q->ended)) {
+                q->lacks_memory = true;
+                return;
+            }
+            q->ended[q->ended_count++] = p->ending;
         }
-        q->ended[q->ended_count++] = p->ending;
         p->ending = -1;
     }
     serve(q, l);
@@ -669,6 +827,7 @@ int64_t queues_advance(struct queues *q, double until_s) {
     q->ended_count = 0;
     while (q->events && q->event[0].at_s <= last_s) {
         struct event e = pop(q);
+        bool had_ended = q->ended_count > 0;
         q->now_s = e.at_s;
         if (e.kind == BACK) {
             q->connection[e.what].is_awaited = false;
@@ -677,7 +836,7 @@ int64_t queues_advance(struct queues *q, double until_s) {
         } else if (e.kind == DUE)
             pay(q, e.what);
         else if (e.kind == AGAIN)
-            try_again(q, e.what);
+            try_again(q, e.what, isfinite(until_s));
         else if (e.what < 0 && q->segment[~e.what].connection < 0) {
             q->segment[~e.what].next = q->unused;
             q->unused = ~e.what;
@@ -689,7 +848,7 @@ int64_t queues_advance(struct queues *q, double until_s) {
             return NO_MEMORY;
         if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !queues_moves(q))
             break;
-        if (q->ended_count == 1)
+        if (q->ended_count == 1 || (q->ended_count && !had_ended))
             last_s = fmin(until_s, e.at_s * (1 + EQUAL));
     }
     if (!q->ended_count && isfinite(until_s))
@@ -707,6 +866,12 @@ int64_t queues_busy(const struct queues *q) { return q->messages; }
 void queues_carried(const struct queues *q, double *bits) {
     for (int64_t l = 0; l < q->ports; l++)
         bits[l] = q->port[l].carried_bits;
+}
+
+/* Write what flows have given to each link. */
+void queues_others(const struct queues *q, double *bits) {
+    for (int64_t l = 0; l < q->ports; l++)
+        bits[l] = q->port[l].others_bits;
 }
 
 /* Write what waits at each link, and is not being sent. */

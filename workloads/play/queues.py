@@ -31,6 +31,17 @@ class Queues(Compiled):
         round trip to round trip. Without this, windows have no limit."""
         self._call("grow")
 
+    def cut(self, segment_bytes: float, waiting_bytes: float) -> None:
+        """Let segments have this size at most. A connection gets one more as long as it has less than
+        ``waiting_bytes`` in its own queues. Without this they have 64 KiB, and two may wait."""
+        self._call("cut", 8.0 * segment_bytes, 8.0 * waiting_bytes)
+
+    def fill(self) -> None:
+        """Let segments be filled with what waits, as the kernel fills them. The rest at the end of a message is a small
+        segment, and TCP Small Queues has it wait until no more of its connection is in the queue than twice its size.
+        Alone on a link that costs no time; beside others each such segment waits behind theirs."""
+        self._call("fill")
+
     @classmethod
     def over(cls, topology: Topology) -> Self:
         """Set up the links of a topology."""
@@ -47,10 +58,11 @@ class Queues(Compiled):
         been sent again, if some of it was lost."""
         checked(self._call("move", connection, (ctypes.c_int32 * len(path))(*path), len(path)))
 
-    def darken(self, link: int, *, is_dark: bool) -> None:
+    def darken(self, link: int, *, is_dark: bool, tells: bool = False) -> None:
         """Let a directed link lose all that comes to it, or no more. Who sends finds out as TCP does: what is under way
-        is sent again after a round trip and 200 ms, then after twice that, and so on."""
-        checked(self._call("darken", link, is_dark))
+        is sent again after a round trip and 200 ms, then after twice that, and so on. With ``tells``, a host whose own
+        link it is finds out that its queue drops what it sends again, and tries each 0.5 s."""
+        checked(self._call("darken", link, is_dark, tells))
 
     def let_flow(self, connection: int, *, is_on: bool, rate_bps: float = 0.0) -> None:
         """Let a connection that sends no messages send without end, or no more: as fast as it can, or, with a rate,
@@ -70,6 +82,11 @@ class Queues(Compiled):
     def came_bytes(self, connection: int) -> float:
         """Return the bytes of a connection that have come to its end."""
         return float(self._call("came", connection)) / 8
+
+    def others_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes that flows have given to each link, float64[L]: those that have left it, and at the first
+        link of a flow's way those that wait as well."""
+        return self._by_link("others")
 
     def waiting_bytes(self) -> NDArray[np.float64]:
         """Return the bytes that wait at each link, without those that it is sending: float64[L]."""

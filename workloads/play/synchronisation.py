@@ -7,8 +7,8 @@ N^3 of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from testbed.workloads.play.steps import Steps, no_steps
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
-from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.messages import Children, incoming
 from testbed.workloads.sync.plan import numbered
 from testbed.workloads.sync.slots import Windows
@@ -99,6 +99,10 @@ class Synchronisation:
         late: which steps of the synchronisation begin late by chance.
         tensor_pair: int32[M], the pair of each message of steps; -1 where it does not leave its node.
         alike: what stands for what, if this is one class of many that are alike.
+        is_ordered: whether a later bucket overtakes earlier ones that wait to be sent (``priority: layer``). Then a
+            partial sum that comes before its receiver has the bucket holds up what comes behind it.
+        parts: int32[workers, buckets], where forward passes begin early (``overlap: both``): the sums that each worker
+            gets in an iteration; otherwise int32[0, 0].
     """
 
     nodes: int
@@ -127,6 +131,13 @@ class Synchronisation:
     late: LateSteps
     tensor_pair: Numbers
     alike: Alike | None = None
+    is_ordered: bool = False
+    parts: Numbers = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether workers begin the next forward pass with the sums that they have."""
+        return self.parts.size > 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -160,7 +171,7 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
     every = numbered(forest, chunks)
     count, nodes = len(every.klass) - len(every.barrier), len(forest.nodes)
     klass = every.klass[:count]
-    before = Windows(klass[: every.data], forest.window).before
+    before, later = _windows(klass[: every.data], forest.window, count)
     together = [every.sent_together(gate) for gate in range(len(every.members))]
     groups = [group for gate in together for group in gate]
     children = Children(forest.reduce)
@@ -176,8 +187,8 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
         data=every.data,
         klass=_numbers(klass),
         bucket=_numbers(every.bucket[:count]),
-        before=_filled(count, before),
-        later=_filled(count, {k: later for later, k in before.items()}),
+        before=before,
+        later=later,
         chunk_bytes=FLOAT_BYTES * (np.array(every.last[:count], float) - every.first[:count]),
         group_from=_numbers([0, *accumulate(map(len, together))]),
         chunk_from=_numbers([0, *accumulate(map(len, groups))]),
@@ -196,6 +207,28 @@ def synchronisation(forest: Forest, chunks: ChunkTable, steps: Steps | None = No
         late=none_late(len(forest.workers)),
         tensor_pair=tensor_pair,
     )
+
+
+def ordered(work: Synchronisation, window: int) -> Synchronisation:
+    """Return a forest's synchronisation in which a later bucket overtakes earlier ones (:mod:`.sync.engine`). The
+    forest's window counts the chunks of each bucket for themselves then."""
+    counted = list(zip(work.klass[: work.data].tolist(), work.bucket[: work.data].tolist(), strict=True))
+    before, later = _windows(counted, window, len(work.klass))
+    return replace(work, is_ordered=True, before=before, later=later)
+
+
+def passing(work: Synchronisation, forest: Forest) -> Synchronisation:
+    """Return a forest's synchronisation whose workers begin the next forward pass with the sums that they have."""
+    gets = ((forest.broadcast != ABSENT) | (forest.reduce == ROOT))[:, list(work.workers)].astype(np.int64)
+    in_bucket = np.zeros((work.buckets, forest.classes), np.int64)
+    np.add.at(in_bucket, (work.bucket, work.klass), 1)
+    return replace(work, parts=_numbers((in_bucket @ gets).T))
+
+
+def _windows(counted: Sequence[Hashable], window: int, chunks: int) -> tuple[Numbers, Numbers]:
+    """Make the tables of chunks that wait for others, and of those that they wait for."""
+    before = Windows(counted, window).before
+    return _filled(chunks, before), _filled(chunks, {k: later for later, k in before.items()})
 
 
 def jittering(work: Synchronisation, forest: Forest, nodes: Collection[int]) -> Synchronisation:
@@ -241,6 +274,7 @@ def only_steps(nodes: int, workers: tuple[int, ...], steps: Steps) -> Synchronis
         late=none_late(len(workers)),
         tensor_pair=pair.astype(np.int32),
         alike=None,
+        is_ordered=False,
     )
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from testbed.control.background_rates import BackgroundRates
 from testbed.control.conductor import Record
-from testbed.control.network_monitor import EVERY_S, LEFT, NOTICED, NetworkMonitor, left, shaped
+from testbed.control.network_monitor import NetworkMonitor, shaped
 from testbed.lab.base import LinkChange
 from testbed.lab.measurements import Traffic
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from testbed.trial.ports import Ports
-from testbed.workloads.link_rates import NAME, Follower, told
+from testbed.workloads.link_rates import EVERY_S, LEFT, NAME, NOTICED, Follower, left, told
 from testbed.workloads.sync.cost import goodput
 
 from ..bench import Bench

@@ -29,6 +29,7 @@ from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.play.player import Player
+from testbed.workloads.play.queues import Queues
 from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.trace import chakra
 from testbed.workloads.trace.graph import Collective, Kind, Node
@@ -112,6 +113,18 @@ def test_trials_of_a_scheduler_are_played_and_judged(scheme: str, stale: int | N
     if stale is not None:
         assert record["metrics"]["staleness_max"] <= stale
     assert "scheduler_median_s" not in record["metrics"] or record["metrics"]["scheduler_median_s"] is None
+
+
+def test_a_scheduler_hears_what_flows_of_others_leave(tmp_path: Path) -> None:
+    """A flow takes half of h1's link, so one of four transfers in an iteration takes twice as long."""
+    arms = "[{topology: star(hosts=4), scheme: mlfabric_s}]"
+    flow = "{kind: background, from: h1, to: h0, rate: 47 Mbit/s}"
+    calm = played(tmp_path, f"arms={arms}", "links.rate=100 Mbit/s")[1]
+    trial, beside = perturbed(tmp_path, flow, arms=arms, links__rate="100 Mbit/s")
+    assert beside.record["fidelity"]["verdict"] == "SIMULATED"
+    took_s = [samples_of(each).groupby("iteration")["sum_s"].max().diff().median() - 0.3 for each in (calm, beside)]
+    assert took_s[1] == pytest.approx(1.25 * took_s[0], rel=0.05)
+    assert len(samples_of(beside)) == 10 * trial.job.world
 
 
 def test_a_replica_of_a_scheduler_is_played_and_judged(tmp_path: Path) -> None:
@@ -346,9 +359,12 @@ def test_a_change_comes_when_rank_0_has_done_its_iterations(tmp_path: Path) -> N
     assert [round(took_s / whole_s(trial)) for took_s in gst_s(outcome)] == [1, 1, 2, 2, 2, 1, 1, 1, 1, 1]
 
 
-def test_a_blocked_link_that_comes_back_only_costs_time(tmp_path: Path) -> None:
-    trial, outcome = perturbed(tmp_path, "{kind: down, links: [h0], at: 300 ms, until: 500 ms}")
-    assert gst_s(outcome)[0] == pytest.approx(0.2 + whole_s(trial))
+@pytest.mark.parametrize(("until_ms", "costs_s"), [(450, 0.2), (550, 0.7)])
+def test_a_blocked_link_that_comes_back_costs_time_until_tcp_sends_again(
+    until_ms: int, costs_s: float, tmp_path: Path
+) -> None:
+    trial, outcome = perturbed(tmp_path, f"{{kind: down, links: [h0], at: 300 ms, until: {until_ms} ms}}")
+    assert gst_s(outcome)[0] == pytest.approx(costs_s + whole_s(trial))
 
 
 def test_a_link_that_stays_blocked_fails_the_trial(tmp_path: Path) -> None:
@@ -399,6 +415,45 @@ def test_layers_overlap_with_computing(tmp_path: Path) -> None:
     assert 0 < gst_s(outcome)[0] < whole_s(trial)
 
 
+LAYERED = (
+    "workload={kind: profile, model: vgg19, batch: 32, iterations: 12, scale: 100, overlap: both, "
+    "compute: {mode: paced, pace: {32: 700 ms}}}",
+    "links={rate: 10 Gbit/s}",
+)
+"""Layers of which the largest is the second but last, so that it is sent early and needed late."""
+
+
+def test_a_forward_pass_begins_with_the_sums_that_are_there(tmp_path: Path) -> None:
+    trial, outcome = played(tmp_path, *LAYERED, "workload.priority=layer")
+    samples = samples_of(outcome)
+    own = samples[samples["rank"] == 0].set_index("iteration")
+    begun_s, ended_s = own["start_s"].to_numpy()[1:], own["end_s"].to_numpy()[:-1]
+    assert (begun_s < own["sum_s"].to_numpy()[:-1]).all(), "before all sums are there"
+    assert (ended_s >= begun_s + 0.7 / 3 - 1e-9).all(), "an iteration ends with the next one's forward pass"
+    assert own["ready_s"].to_numpy()[1:] == pytest.approx(ended_s + 0.7 * 2 / 3)
+    assert outcome.record["metrics"]["jct_s"] > trial.job.iterations * 0.7
+
+
+@pytest.mark.parametrize(("scheme", "faster"), [("ps", 0.95), ("ring", 0.95), ("two_level", 0.99)])
+def test_layers_that_are_needed_first_overtake_others(scheme: str, faster: float, tmp_path: Path) -> None:
+    arms = f"arms=[{{topology: 'spine_leaf(racks=2,hosts_per_rack=2,spines=1)', scheme: {scheme}}}]"
+    both = played(tmp_path, *LAYERED, arms)[1].record
+    ordered = played(tmp_path, *LAYERED, arms, "workload.priority=layer")[1].record
+    assert ordered["metrics"]["jct_s"] < faster * both["metrics"]["jct_s"]
+    assert ordered["links"] == both["links"], "the same bytes take the same links"
+    assert ordered["fidelity"]["numbers"]["gst"]["error"] is None, "no error is known of such trials"
+
+
+def test_iterations_that_come_again_and_again_are_played_once_where_passes_begin_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, outcome = played(tmp_path, *LAYERED, "workload.priority=layer")
+    monkeypatch.setattr("testbed.execution.simulated_alone.Alone._cycle", lambda *_: range(0))
+    _, each = played(tmp_path, *LAYERED, "workload.priority=layer")
+    moments = ["start_s", "ready_s", "sum_s", "end_s"]
+    assert np.abs(samples_of(outcome)[moments] - samples_of(each)[moments]).to_numpy().max() < 1e-4
+
+
 @pytest.mark.parametrize("repeats", ["5", "{until: 5 %, least: 3, most: 9}"])
 def test_repeats_that_would_be_the_same_are_left_out_and_this_is_said(repeats: str, tmp_path: Path) -> None:
     source = read(
@@ -413,6 +468,21 @@ def test_repeats_that_would_be_the_same_are_left_out_and_this_is_said(repeats: s
 
 def test_another_lab_repeats_trials() -> None:
     assert len(trials(read(SPEC, "spec.yaml", Path(), ["repeats=5", "lab=netns"]))) == 5
+
+
+@pytest.mark.parametrize(("more", "segment_bytes"), [("", 65_536), (", small_queues: 16 KiB", 16_384)])
+def test_segments_are_as_large_as_in_other_labs(
+    more: str, segment_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 10 Mbit/s they have what takes 20 ms, and with small queues what these allow."""
+    cut: list[tuple[float, float]] = []
+    monkeypatch.setattr(Queues, "cut", lambda _, segment, waiting: cut.append((segment, waiting)))
+    trial, _ = played(tmp_path, f"links={{rate: 1 Gbit/s{more}}}")
+    goodput = trial.network.goodput
+    assert cut == ([] if segment_bytes == 65_536 else [(segment_bytes / goodput, segment_bytes / goodput)])
+    cut.clear()
+    played(tmp_path, f"links={{rate: 10 Mbit/s{more}}}", "workload.iterations=2")
+    assert [segment for segment, _ in cut] == [min(25_000, segment_bytes) / goodput]
 
 
 def test_a_number_has_the_worst_error_that_is_known_of_its_scheme(
@@ -495,8 +565,18 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
             ["arms=[{topology: star(hosts=4), scheme: gloo}]", "workload.overlap=layer"],
             "overlap: layer is not simulated",
         ),
-        (["workload.overlap=both"], "overlap: both is not simulated"),
-        (["workload.overlap=layer", "workload.priority=layer"], "priority: layer is not simulated"),
+        (
+            ["arms=[{topology: star(hosts=1500), scheme: ring}]", "workload.overlap=both"],
+            "overlap: both is not simulated with ring on 1,500 hosts",
+        ),
+        (
+            [
+                "arms=[{topology: star(hosts=1500), scheme: ring}]",
+                "workload.overlap=layer",
+                "workload.priority=layer",
+            ],
+            "priority: layer is not simulated with ring on 1,500 hosts",
+        ),
         (["links={rate: 1 Gbit/s, loss: 1 %}"], "links.loss: the lab simulator has no packets"),
         (["links={rate: 1 Gbit/s, queue: 64 KiB}"], "links.queue: the lab simulator has no packets"),
         (["perturb=[{kind: kill, nodes: [h1], at: 1 s}]"], "nothing is killed in the lab simulator"),
@@ -506,13 +586,6 @@ def test_others_wait_for_the_messages_of_a_server_that_computes_for_longer(tmp_p
         (
             ["perturb=[{kind: impair, delay: 1 ms, loss: 1 %}]"],
             "has no packets that are lost, overtake others or jitter",
-        ),
-        (
-            [
-                "perturb=[{kind: background, from: h0, to: h1}]",
-                "arms=[{topology: star(hosts=5), scheme: mlfabric_a}]",
-            ],
-            "flows of others beside mlfabric_a: how its scheduler measures",
         ),
     ],
 )
@@ -607,7 +680,7 @@ def test_a_trace_takes_no_gloo_and_meets_its_links(tmp_path: Path) -> None:
     arms = "arms=[{topology: star(hosts=2), scheme: ring}]"
     down = "perturb=[{kind: down, links: [h0-s0], at: 500 ms, until: 1500 ms}]"
     took_s = [traced(tmp_path, [nodes] * 2, arms, *more).record["metrics"]["jct_s"] for more in ((), (down,))]
-    assert took_s[1] - took_s[0] == pytest.approx(1.0)
+    assert 1.0 <= took_s[1] - took_s[0] < 2.0, "TCP finds out late that the link is back"
 
 
 @pytest.mark.parametrize("overlap", ["none", "layer"])

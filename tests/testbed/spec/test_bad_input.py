@@ -676,8 +676,9 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "kill": f"{FAST}\n{PLAYED}\nperturb: [{{kind: kill, nodes: [h1], at: 1 s}}]\n{ARMS}",
             "hog": f"{FAST}\n{PLAYED}\nperturb: [{{kind: hog, hosts: [h1]}}]\n{ARMS}",
             "impair_loss": f"{FAST}\n{PLAYED}\nperturb: [{{kind: impair, delay: 1 ms, loss: 1 %}}]\n{ARMS}",
-            "flow_beside_a_scheduler": f"{FAST}\n{PLAYED}\nperturb: [{{kind: background, from: h0, to: h1}}]\n"
-            "arms: [{topology: star(hosts=5), scheme: mlfabric_a}]",
+            "reconfigure": f"{FAST}\nworkload: {{kind: profile, model: dlrm_dedicated, batch: 64, iterations: 3, "
+            "scale: 100, compute: {pace: {64: 100 ms}}}\nperturb: [{kind: reconfigure}]\n"
+            "arms: [{topology: 'patch_panel(servers=6,degree=2)', scheme: ring, strategy: data}]",
             "openmpi": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), scheme: openmpi}}]",
             "layers_of_a_box": f"{FAST}\n{PLAYED[:-1]}, overlap: layer}}\n"
             "arms: [{topology: star(hosts=5), scheme: pbox}]",
@@ -692,6 +693,8 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
             "scheme: halving_doubling}]",
             "large_with_a_slow_link": "links: {rate: 40 Gbit/s, h5-s0: {rate: 20 Gbit/s}}\n"
             f"{PLAYED}\narms: [{{topology: star(hosts=9000), scheme: ring}}]",
+            "large_with_priority": f"{FAST}\n{PLAYED[:-1]}, overlap: layer, priority: layer}}\narms: ["
+            "{topology: star(hosts=1500), scheme: ring}]",
             "large_with_stragglers": f"{FAST}\n{PLAYED[:-1]}, compute: {{mode: paced, pace: {{32: 1 s}}}}}}\nperturb: ["
             "{kind: straggle, probability: 0.1, slowdown: 2}]\narms: [{topology: star(hosts=1500), scheme: ring}]",
             "box_beside_trees": f"{FAST}\n{PLAYED}\narms: [{{topology: star(hosts=5), jobs: ["

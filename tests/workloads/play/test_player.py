@@ -17,7 +17,8 @@ from testbed.workloads.play.arena import Arena
 from testbed.workloads.play.changes import Change, DelayChange, Planned, RateChange
 from testbed.workloads.play.fluid import Fluid
 from testbed.workloads.play.player import Player
-from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
+from testbed.workloads.play.queues import Queues
+from testbed.workloads.play.synchronisation import Synchronisation, ordered, passing, synchronisation
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
@@ -146,3 +147,57 @@ def test_an_error_of_a_network_in_python_ends_the_play(topology: Callable[..., T
     engine: Any = Ended
     with pytest.raises(TrialError, match="the network has ended before inf s"):
         list(Player(Arena(star, engine=engine), sent(star, (1, 1000))).told())
+
+
+def with_two_buckets(chunk_bytes: int, chunks: int) -> tuple[Topology, Forest, Synchronisation]:
+    """Node 0 sends chunks of bucket 0, and then one of bucket 1, to node 1, which sends the sums back: a link carries a
+    chunk in a second."""
+    star = build_topology("star(hosts=2)", rate_bps=8 * chunk_bytes)
+    trees = (np.array([ends], np.int32) for ends in ([1, ROOT, ABSENT], [1, ROOT, ABSENT]))
+    floats = chunk_bytes // FLOAT_BYTES
+    sizes = np.array([(chunks + 1) * floats])
+    forest = Forest("sent", tuple(node.name for node in star.nodes), tuple(star.hosts), sizes, *trees)
+    buckets = [(0, chunks * floats), (chunks * floats, (chunks + 1) * floats)]
+    return star, forest, synchronisation(forest, cut(forest, (chunks + 1) * floats, buckets, chunk_bytes))
+
+
+def passes(engine: type[Fluid] | type[Queues], star: Topology, work: Synchronisation) -> list[float]:
+    """When the next forward pass begins and ends on node 0, where a bucket's layers take 0.25 s, and bucket 1 is
+    complete after 1.5 s."""
+    ready_s = np.zeros((2, 2, 2))
+    ready_s[0, 0, 1] = 1.5
+    player = Player(Arena(star, engine=engine.over), work)
+    told = list(player.told(ready_s, forward_s=np.full((2, 2, 2), 0.25)))
+    assert len(told) == 4
+    return [round(float(moment_s), 3) for moment_s in player.passes_s[0, 0]]
+
+
+def test_a_later_bucket_overtakes_what_waits_to_be_sent() -> None:
+    star, forest, work = with_two_buckets(2**18, 6)
+    in_order, by_need = passing(work, forest), ordered(passing(work, forest), forest.window)
+    assert passes(Fluid, star, in_order) == [8, 8.5], "behind six chunks, back after a second, and two buckets' layers"
+    assert passes(Fluid, star, by_need)[0] == 4, "behind the two chunks that had begun"
+    late_s = 2**16 / 2**18  # a link hands on a segment when it has come whole
+    assert passes(Queues, star, in_order)[0] == pytest.approx(8, abs=2 * late_s)
+    assert passes(Queues, star, by_need)[0] == pytest.approx(5, abs=2 * late_s), "behind a third in the kernel"
+
+
+def test_a_partial_sum_without_its_bucket_holds_up_its_connection_where_buckets_overtake() -> None:
+    star, forest, work = with_two_buckets(1000, 2)
+    ready_s = np.zeros((1, 2, 2))
+    ready_s[0, 1, 1] = 10  # node 1 has bucket 1 late, and of that a partial sum comes first
+    held = ordered(work, forest.window)
+    done_s = [at_s for at_s, _ in Player(Arena(star), held).told(ready_s)]
+    assert done_s == pytest.approx([10, 12]), "two sums leave node 1 after that"
+    done_s = [at_s for at_s, _ in Player(Arena(star), work).told(ready_s)]
+    assert done_s == pytest.approx([10, 11]), "in order, both of bucket 0 were there before"
+
+
+def test_layers_are_computed_as_soon_as_their_sums_are_there_and_buckets_come_after_the_pass() -> None:
+    star, forest, work = with_two_buckets(1000, 1)
+    ready_s = np.array([[[0.0, 0.0]] * 2, [[0.5, 1.0]] * 2])
+    forward_s = np.full((2, 2, 2), 3.0)
+    player = Player(Arena(star), passing(work, forest))
+    ends_s = {node: at_s for at_s, node in player.told(ready_s, forward_s=forward_s)}
+    assert player.passes_s[0].tolist() == [[3, 9], [2, 8]]
+    assert ends_s == pytest.approx({0: 9 + 0.5 + 3, 1: 9 + 0.5 + 2}), "gradients leave after the pass"

@@ -177,6 +177,38 @@ def test_a_flow_and_a_message_share_a_link_evenly_and_the_flow_goes_on() -> None
     assert made.came_bytes(flow) == pytest.approx(4e6, abs=2 * SEGMENT_BYTES)
 
 
+def test_the_end_of_a_message_waits_behind_a_flow_where_segments_are_filled() -> None:
+    """A flow has two segments in the queue. What is left of a message after full segments is small, so it joins the
+    queue only when these have begun to leave, and then waits behind the flow's."""
+    ends_s = []
+    for fills in (False, True):
+        made = Queues(np.array([8 * SEGMENT_BYTES]))  # a segment a second
+        if fills:
+            made.fill()
+        made.let_flow(made.connect([0]), is_on=True)
+        made.advance(0.5)
+        made.send(made.connect([0]), 3.01 * SEGMENT_BYTES)
+        made.advance()
+        ends_s.append(made.now_s)
+    assert ends_s == pytest.approx([8.01, 10.01])
+
+
+def test_segments_are_filled_with_several_messages_of_which_each_ends_once() -> None:
+    made = Queues(np.array([8 * SEGMENT_BYTES, 8 * SEGMENT_BYTES]))
+    made.fill()
+    connection = made.connect([0, 1])
+    for _ in range(10):
+        made.send(connection, 0.4 * SEGMENT_BYTES)
+    ended, moments_s = 0, []
+    while now := len(made.advance()):
+        ended += now
+        moments_s.append(made.now_s)
+    assert ended == 10
+    assert made.carried_bytes() == pytest.approx([4 * SEGMENT_BYTES, 4 * SEGMENT_BYTES])
+    assert len(moments_s) < 8, "several end with the same segment"
+    assert moments_s[-1] == pytest.approx(4, abs=0.5)
+
+
 def test_a_flow_takes_its_rate_and_no_more() -> None:
     made = Queues(np.array([8e6]))
     flow, connection = made.connect([0]), made.connect([0])
@@ -264,6 +296,45 @@ def test_nothing_waits_for_more_than_two_minutes_until_it_is_sent_again() -> Non
     made.darken(1, is_dark=False)
     assert made.advance() == [connection]
     assert made.now_s < 1000 + 120 + 2
+
+
+def test_a_host_whose_own_link_is_blocked_tries_each_half_second() -> None:
+    made = Queues(np.array([8 * SEGMENT_BYTES]))
+    made.send(made.connect([0]), 4 * SEGMENT_BYTES)
+    made.advance(0.5)
+    made.darken(0, is_dark=True, tells=True)  # the first segment is on its way; the others are lost now
+    made.advance(3.3)
+    made.darken(0, is_dark=False)
+    made.advance()
+    assert made.now_s == pytest.approx(0.5 + 0.2 + 6 * 0.5 + 3), "it tries at 0.7, 1.2, ... and 3.7 s"
+
+
+def test_what_comes_after_an_outage_lets_the_other_direction_go_on() -> None:
+    """Links 0 and 1 are those of a host to and from a switch, and 2 and 3 those of another one."""
+    made = Queues(np.full(4, 8 * SEGMENT_BYTES))
+    for path in ((0, 2), (3, 1)):
+        made.send(made.connect(path), 4 * SEGMENT_BYTES)
+    for moment_s, is_dark in ((0.5, True), (3.0, False)):
+        made.advance(moment_s)
+        for link in (0, 1):
+            made.darken(link, is_dark=is_dark, tells=True)
+    assert len(made.advance()) == 2
+    assert made.now_s == pytest.approx(0.5 + 1.2 + 3 * 0.5 + 3), "alone, the other host would try at 4.6 s"
+    assert made.carried_bytes() == pytest.approx(np.full(4, 4 * SEGMENT_BYTES))
+
+
+def test_a_connection_that_nothing_was_known_to_relight_goes_on_when_its_time_comes() -> None:
+    made = Queues(np.full(2, 8 * SEGMENT_BYTES))
+    lost, other = made.connect([0]), made.connect([1])
+    made.darken(0, is_dark=True)
+    made.send(lost, SEGMENT_BYTES)
+    made.send(other, 10 * SEGMENT_BYTES)
+    assert list(made.advance()) == [other], "with no end of time it waits for nothing"
+    assert not len(made.advance())
+    assert not made.moves
+    made.darken(0, is_dark=False)
+    assert list(made.advance()) == [lost]
+    assert made.now_s == pytest.approx(0.2 * 63 + 1), "as it would have tried at 0.2, 0.6, 1.4, 3, 6.2 and 12.6 s"
 
 
 def test_who_sends_nothing_while_it_is_dark_loses_no_time() -> None:

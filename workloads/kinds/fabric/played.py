@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.played_monitor import Monitor
 from testbed.workloads.kinds.fabric.played_scheduler import Scheduler
 from testbed.workloads.kinds.fabric.played_transfers import Transfers
 from testbed.workloads.kinds.fabric.processes.messages import (
@@ -130,7 +131,8 @@ class Played:
         self._replica = None if plan.replica is None else _Replica(plan.replica)
         self._norm = norms(asked.floats, asked.seed, self._world) if self._replica else _no_norm
         self._decided_count = 0
-        wires.watch(self._change, lambda: bool(self._waiting))
+        monitor = Monitor(wires, self._scheduler.change, lambda: bool(self._waiting))
+        wires.watch(monitor.change, lambda: bool(self._waiting))
         for daemon in self._daemons.values():
             self._begin(daemon)
 
@@ -166,12 +168,6 @@ class Played:
         if self._replica is not None:
             said |= {"leads": journal.leads, "norms": list(journal.norms.items()), "momentum": 0.0}
         return said
-
-    def _change(self, rates_bps: Mapping[int, float]) -> None:
-        """Have the scheduler hear of new rates; not once all is done, or a trial whose links change again and again
-        would not end."""
-        if self._waiting:
-            self._scheduler.change(rates_bps)
 
     # What the scheduler says.
 

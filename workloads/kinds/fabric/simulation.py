@@ -20,7 +20,6 @@ class FabricSimulation(Simulation[Fabric]):
 
     overlaps = ("none",)
     is_by_message = True
-    measures_links = True
     message_s = 6e-5
     """With what the scheduler takes for it: 42 to 110 us with 30 to 128 workers."""
 

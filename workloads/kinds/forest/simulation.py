@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class ForestSimulation(Simulation[Forest]):
     """Decisions of our engine."""
 
+    overlaps = ("none", "layer", "both")
+    priorities = ("none", "layer")
     is_of_trees = True
 
     def knows(self, plan: Forest) -> bool:
