@@ -442,20 +442,18 @@ class Group(Named):
         by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
         look = Look(call, array.memory, lambda where: self._nonfinite(row, where), by_integers=by_integers)
 
-        def begun() -> None:
-            work.begun()
-            look.at_input()
-
         def end() -> None:
             finish()
             look.at_sum()
 
         work = Ours(row, found, self._failed, end)
         if self._trees is None or not array.numbers.size:
-            begun()
+            work.begun()
+            if look.is_needed:
+                look.at_input(0, array.numbers.size)
             work.complete(None)
             return work
-        ending = Ending(work.complete, begun, work.came)
+        ending = Ending(work.complete, work.begun, work.came, look.at_input if look.is_needed else None)
         operation = array.last = self._who.engine.submit(self._trees, call, array.numbers, ending, array.last)
         return self._watched(work, lambda: f"{call.describe()} in group {self._number}", opts, operation)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -28,13 +29,15 @@ Message = tuple[int, int, int]
 
 @dataclass
 class Ending:
-    """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left and nothing has been
-    added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over, with
-    the error if there is one."""
+    """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left; ``own`` for each
+    chunk of this process's array, with the span of its numbers, while they are still its own: before they leave, or
+    something is added to them or put in their place; ``came`` when its first chunk is there that another process sent;
+    ``done`` when it is over, with the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None
     came: Callable[[], None] = lambda: None
+    own: Callable[[int, int], None] | None = None
 
 
 OVER = Ending(lambda _: None)
@@ -71,6 +74,8 @@ class Operation:
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = self._views(own)
         self.turn = self._sums.turn
+        if own is not None and isinstance(self._sums, FloatSums):
+            self.turn[: plan.data] = [partial(self._see, k) for k in range(plan.data)]
         self.renew(key, ending)
 
     def renew(self, key: Key, ending: Ending) -> None:
@@ -85,6 +90,13 @@ class Operation:
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
+        self._unseen = set(range(plan.data)) if ending.own is not None else set()
+
+    def _see(self, k: int) -> None:
+        """Show the numbers of chunk k, which are still this process's own, once."""
+        if k in self._unseen and self.ending.own is not None:
+            self._unseen.discard(k)
+            self.ending.own(self._plan.first[k], self._plan.last[k])
 
     def _views(self, own: Numbers | None) -> list[memoryview]:
         """View the bytes of each chunk."""
@@ -110,7 +122,10 @@ class Operation:
 
     def takes(self, k: int, queued: Callable[[Numbers], bool]) -> bool:
         """Whether there is room for chunk k now."""
-        return self._open[self._plan.gate[k]] and self._sums.take(k, queued)
+        is_taken = self._open[self._plan.gate[k]] and self._sums.take(k, queued)
+        if is_taken and k in self._unseen:
+            self._see(k)
+        return is_taken
 
     def begin(self) -> list[Message]:
         """Return the messages that can leave at once."""

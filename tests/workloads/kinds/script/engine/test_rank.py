@@ -479,6 +479,28 @@ def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
     assert told == [["begun", "came", "done"]] * 3
 
 
+@pytest.mark.parametrize("what", [What.ALLREDUCE, What.REDUCE, What.REDUCE_SCATTER])
+@pytest.mark.parametrize("scheme", ["ring", "ps", "ps(servers=1)", "tree", "halving_doubling", "double_binary_tree"])
+def test_each_number_of_a_rank_is_shown_once_while_it_is_its_own(run: Run, scheme: str, what: What) -> None:
+    count = 30_000
+    root = 1 if what == What.REDUCE else -1
+
+    def script(rank: Rank) -> list[int]:
+        own = numbers(rank.rank, count, "float32")
+        array, shown, over = own.copy(), np.zeros(count, np.int64), threading.Event()
+
+        def show(first: int, last: int) -> None:
+            assert (array[first:last] == own[first:last]).all()
+            shown[first:last] += 1
+
+        ending = Ending(lambda _: over.set(), own=show)
+        rank.engine.submit(rank.whole, Call(what, "float32", count, "sum", root), array, ending)
+        assert over.wait(LIMIT_S)
+        return np.unique(shown).tolist()
+
+    assert run(scheme, "star(hosts=4)", script) == [[1]] * 4
+
+
 @pytest.mark.parametrize("scheme", ["ring", "ps", "atp", "switchml"])
 def test_a_call_that_is_over_may_become_the_next_one(run: Run, scheme: str) -> None:
     """Large calls do, and small ones as soon as all neighbours have made them."""
