@@ -7,7 +7,7 @@
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --updates  # asynchronous schemes, about 3 minutes a repeat
-    python benchmarks/simulator.py --emulate RUN --scheduled  # MLfabric's schemes, about 2 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --scheduled  # MLfabric's schemes, about 7 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --repeats 5  # each trial five times
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
                                                    # known_errors.json, and keeps the others
@@ -138,7 +138,7 @@ name: simulator-errors-of-updates
 lab: netns
 links: {{rate: 600 Mbit/s}}
 workload:
-  {{kind: profile, model: lenet5, batch: 2, scale: 6, iterations: 20, compute: {{mode: paced, pace: {{2: 60 ms}}}}}}
+  {{kind: profile, model: lenet5, batch: 2, scale: 3, iterations: 30, compute: {{mode: paced, pace: {{2: 60 ms}}}}}}
 perturb: [{{kind: jitter, sigma: 60 ms}}]
 arms:
 {arms}
@@ -146,7 +146,7 @@ arms:
 SERVED = ("async_ps", "async_ps(servers=2)", "async_ps(replication=chain)", "ssp(staleness=1)")
 SMALL = "star(hosts=6)", "spine_leaf(racks=2,hosts_per_rack=3,spines=1)"
 ASYNCHRONOUS = dict.fromkeys(SMALL, SERVED)
-SCHEDULED = dict.fromkeys(SMALL, ("mlfabric_a", "mlfabric_ssp", "mlfabric_s"))
+SCHEDULED = dict.fromkeys((*SMALL, STAR, PLAIN_RACKS), ("mlfabric_a", "mlfabric_ssp", "mlfabric_s"))
 PAIRS = (("ring", "ps"), ("ring", "ring"), ("ps", "ps"))
 PAIR = """\
   - label: {0}, {1}
@@ -293,6 +293,14 @@ def emulate(run: Path, text: str, repeats: int) -> None:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
 
 
+class Cell(NamedTuple):
+    """A scheme on a network, as the spec with this number has it: runs of one spec are compared together."""
+
+    scheme: str
+    network: str
+    spec: int
+
+
 class Seen(NamedTuple):
     """A trial's GST (s), and how long it took (s)."""
 
@@ -302,30 +310,32 @@ class Seen(NamedTuple):
 
 def errors(runs: Sequence[Path]) -> None:
     """Write the errors of schemes, and print those of each scheme on each network, and those of max-min fair shares."""
-    emulated: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    queued: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    fluid: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    cells, seen, played = [], Counter[str](), set[str]()
+    emulated: dict[Cell, list[Seen]] = defaultdict(list)
+    queued: dict[Cell, list[Seen]] = defaultdict(list)
+    fluid: dict[Cell, list[Seen]] = defaultdict(list)
+    cells, seen, played = [], Counter[str](), dict[str, int]()
     for run in runs:
         source = stored.source_of(run, ["lab=simulator", f"repeats={LOTS}"])
-        if (spec := source.spec.model_dump_json()) not in played:
-            played.add(spec)
+        is_new = (spec := source.spec.model_dump_json()) not in played
+        number = played.setdefault(spec, len(played))
+        if is_new:
             for simulated, engine in ((queued, Queues.over), (fluid, Fluid.over)):
-                _simulate(source, engine, simulated)
+                for (scheme, network), trials in _simulated(source, engine).items():
+                    simulated[Cell(scheme, network, number)] = trials
         for scheme, network, name, record in _cells(run):
             said, numbers = _emulated(run, name, record)
             seen[said] += 1
-            emulated[scheme, network] += [numbers] if numbers else []
+            emulated[Cell(scheme, network, number)] += [numbers] if numbers else []
     by_scheme: dict[str, list[tuple[str, float, int]]] = defaultdict(list)
     for cell, trials in emulated.items():
         if not trials:
-            cells.append([*cell, *["-"] * 8])
+            cells.append([cell.scheme, cell.network, "0", *["-"] * 7])
             continue
         error = _error(queued[cell], trials, 0)
-        by_scheme[cell[0]].append((cell[1], error, len(trials)))
+        by_scheme[cell.scheme].append((cell.network, error, len(trials)))
         gst = [_text(trials, 0), _text(queued[cell], 0), f"{error:+.1%}", f"{_error(fluid[cell], trials, 0):+.1%}"]
         jct = [_text(trials, 1), _text(queued[cell], 1), f"{_error(queued[cell], trials, 1):+.1%}"]
-        cells.append([*cell, str(len(trials)), *gst, *jct])
+        cells.append([cell.scheme, cell.network, str(len(trials)), *gst, *jct])
     times = ("emulated", "simulated", "error")
     head = ("scheme", "network", "trials", *times, "with shares", *(f"JCT {time}" for time in times))
     print(columns(head, sorted(cells), left=2))
@@ -356,10 +366,9 @@ def _text(trials: Sequence[Seen], which: int) -> str:
     return f"{statistics.median(times_s):.4f} s{spread}"
 
 
-def _simulate(
-    source: Source, engine: Callable[[Topology], Network], simulated: dict[tuple[str, str], list[Seen]]
-) -> None:
-    """Put simulated times of a spec's trials, by scheme and network, to the others."""
+def _simulated(source: Source, engine: Callable[[Topology], Network]) -> dict[tuple[str, str], list[Seen]]:
+    """Return simulated times of a spec's trials, by scheme and network."""
+    found: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         with Experiment.new(source, run, partial(Here, partial(Simulator, LIMITS, engine))) as experiment:
@@ -368,7 +377,8 @@ def _simulate(
             settled_s = _settled_s(run, name, record)
             if settled_s is None:  # the iterations of some go around in a circle
                 settled_s = float(np.median(_gst_s(run, name, record)[SETTLED:]))
-            simulated[scheme, network].append(Seen(settled_s, record["metrics"]["jct_s"]))
+            found[scheme, network].append(Seen(settled_s, record["metrics"]["jct_s"]))
+    return found
 
 
 def _cells(run: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
