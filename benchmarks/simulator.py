@@ -6,8 +6,9 @@
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
-    python benchmarks/simulator.py --emulate RUN --updates  # asynchronous schemes, about 5 minutes a repeat
-    python benchmarks/simulator.py --emulate RUN --scheduled  # MLfabric's schemes, about 4 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --updates  # asynchronous schemes, about 3 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --scheduled  # MLfabric's schemes, about 7 minutes a repeat
+    python benchmarks/simulator.py --emulate RUN --repeats 5  # each trial five times
     python benchmarks/simulator.py --errors RUN... # simulated beside emulated trials; writes these schemes' rows of
                                                    # known_errors.json, and keeps the others
 
@@ -20,9 +21,11 @@ Whole runs: processor time of `testbed run` with 3 and with 100 iterations on 43
 memory that it had with 1,024.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
-should use the machine. An error is simulated over emulated GST, less 1; a scheme's row has all its trials. Beside it
-stands the error of max-min fair shares. Of asynchronous schemes and MLfabric's, the median GST of updates counts,
-without the first of each worker; computing takes longer by chance, so that workers do not stay together. Of jobs, the
+should use the machine. An error is simulated over emulated GST, less 1, of a scheme on a network. If there are several
+trials of both, here or there, the median of each place counts, and the table says how far these are apart. Beside it
+stands the error of max-min fair shares. Of asynchronous schemes and MLfabric's, the median GST of updates counts;
+computing takes longer by chance, so that workers do not stay together. It takes some iterations until they are apart,
+so the first half of each worker's does not count, nor does its last one, in which fewer workers are left. Of jobs, the
 median GST counts of iterations in which all jobs ran, without the first one; a row has the jobs of a scheme beside
 those of the others.
 """
@@ -133,15 +136,17 @@ arms:
 UPDATES = """
 name: simulator-errors-of-updates
 lab: netns
-links: {{rate: 200 Mbit/s}}
-workload: {{kind: profile, model: lenet5, batch: 2, iterations: 10, compute: {{mode: paced, pace: {{2: 200 ms}}}}}}
-perturb: [{{kind: jitter, sigma: 200 ms}}]
+links: {{rate: 600 Mbit/s}}
+workload:
+  {{kind: profile, model: lenet5, batch: 2, scale: 3, iterations: 30, compute: {{mode: paced, pace: {{2: 60 ms}}}}}}
+perturb: [{{kind: jitter, sigma: 60 ms}}]
 arms:
 {arms}
 """
 SERVED = ("async_ps", "async_ps(servers=2)", "async_ps(replication=chain)", "ssp(staleness=1)")
-ASYNCHRONOUS = dict.fromkeys((STAR, PLAIN_RACKS), SERVED)
-SCHEDULED = dict.fromkeys((STAR, PLAIN_RACKS), ("mlfabric_a", "mlfabric_ssp", "mlfabric_s"))
+SMALL = "star(hosts=6)", "spine_leaf(racks=2,hosts_per_rack=3,spines=1)"
+ASYNCHRONOUS = dict.fromkeys(SMALL, SERVED)
+SCHEDULED = dict.fromkeys((*SMALL, STAR, PLAIN_RACKS), ("mlfabric_a", "mlfabric_ssp", "mlfabric_s"))
 PAIRS = (("ring", "ps"), ("ring", "ring"), ("ps", "ps"))
 PAIR = """\
   - label: {0}, {1}
@@ -151,7 +156,9 @@ PAIR = """\
       - {{name: b, scheme: {1}, hosts: [h2, h3, h6, h7]}}
 """
 """Jobs across two racks, whose only link between them is as fast as a host's."""
-ALIKE, SETTLED = 1.01, 3
+ALIKE, SETTLED, LOTS = 1.01, 3, 5
+BY_UPDATE = {"asynchronous", "fabric", "fabric_sync"}
+"""Kinds of trial whose workers get apart, so that the second half of iterations counts."""
 FEW, MANY, MOST_RATIO, MOST_MB = 3, 100, 3.0, 300
 RUN = """
 name: simulator-runs
@@ -279,57 +286,98 @@ def _arms(every: Mapping[str, Sequence[str]], only: str | None) -> str:
     )
 
 
-def emulate(run: Path, text: str) -> None:
+def emulate(run: Path, text: str, repeats: int) -> None:
     """Make a run of a spec in the lab netns."""
-    source = read(text, "simulator-errors", Path())
+    source = read(f"repeats: {repeats}\n{text}", "simulator-errors", Path())
     with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
         experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
 
 
+class Cell(NamedTuple):
+    """A scheme on a network, as the spec with this number has it: runs of one spec are compared together."""
+
+    scheme: str
+    network: str
+    spec: int
+
+
+class Seen(NamedTuple):
+    """A trial's GST (s), and how long it took (s)."""
+
+    gst_s: float
+    jct_s: float
+
+
 def errors(runs: Sequence[Path]) -> None:
-    """Write the errors of schemes, and print those of each trial, and those of max-min fair shares."""
-    by_scheme: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    cells, seen = [], Counter[str]()
+    """Write the errors of schemes, and print those of each scheme on each network, and those of max-min fair shares."""
+    emulated: dict[Cell, list[Seen]] = defaultdict(list)
+    queued: dict[Cell, list[Seen]] = defaultdict(list)
+    fluid: dict[Cell, list[Seen]] = defaultdict(list)
+    cells, seen, played = [], Counter[str](), dict[str, int]()
     for run in runs:
-        source = stored.source_of(run, ["lab=simulator"])
-        queued, fluid = (_simulated(source, engine) for engine in (Queues.over, Fluid.over))
+        source = stored.source_of(run, ["lab=simulator", f"repeats={LOTS}"])
+        is_new = (spec := source.spec.model_dump_json()) not in played
+        number = played.setdefault(spec, len(played))
+        if is_new:
+            for simulated, engine in ((queued, Queues.over), (fluid, Fluid.over)):
+                for (scheme, network), trials in _simulated(source, engine).items():
+                    simulated[Cell(scheme, network, number)] = trials
         for scheme, network, name, record in _cells(run):
-            cell = scheme, network
-            said, emulated_s = _emulated(run, name, record)
+            said, numbers = _emulated(run, name, record)
             seen[said] += 1
-            if emulated_s is None:
-                cells.append([*cell, "-", "-", said, "-"])
-                continue
-            error, other = queued[cell] / emulated_s - 1, fluid[cell] / emulated_s - 1
-            by_scheme[scheme].append((network, error))
-            cells.append([*cell, f"{emulated_s:.4f} s", f"{queued[cell]:.4f} s", f"{error:+.1%}", f"{other:+.1%}"])
-    print(columns(("scheme", "network", "emulated", "simulated", "error", "with shares"), sorted(cells), left=2))
+            emulated[Cell(scheme, network, number)] += [numbers] if numbers else []
+    by_scheme: dict[str, list[tuple[str, float, int]]] = defaultdict(list)
+    for cell, trials in emulated.items():
+        if not trials:
+            cells.append([cell.scheme, cell.network, "0", *["-"] * 7])
+            continue
+        error = _error(queued[cell], trials, 0)
+        by_scheme[cell.scheme].append((cell.network, error, len(trials)))
+        gst = [_text(trials, 0), _text(queued[cell], 0), f"{error:+.1%}", f"{_error(fluid[cell], trials, 0):+.1%}"]
+        jct = [_text(trials, 1), _text(queued[cell], 1), f"{_error(queued[cell], trials, 1):+.1%}"]
+        cells.append([cell.scheme, cell.network, str(len(trials)), *gst, *jct])
+    times = ("emulated", "simulated", "error")
+    head = ("scheme", "network", "trials", *times, "with shares", *(f"JCT {time}" for time in times))
+    print(columns(head, sorted(cells), left=2))
     print(", ".join(f"{count} {said}" for said, count in seen.items()))
     known: dict[str, Any] = json.loads(PATH.read_text())
     known |= {
         scheme: {
-            "median": round(statistics.median(abs(error) for _, error in each), 4),
-            "worst": round(max(abs(error) for _, error in each), 4),
-            "networks": sorted({network for network, _ in each}),
-            "trials": len(each),
+            "median": round(statistics.median(abs(error) for _, error, _ in each), 4),
+            "worst": round(max(abs(error) for _, error, _ in each), 4),
+            "networks": sorted({network for network, *_ in each}),
+            "trials": sum(count for *_, count in each),
         }
         for scheme, each in by_scheme.items()
     }
     PATH.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
-def _simulated(source: Source, engine: Callable[[Topology], Network]) -> dict[tuple[str, str], float]:
-    """Simulated GST (s) of a spec's trials, by scheme and network."""
-    found: dict[tuple[str, str], float] = {}
+def _error(simulated: Sequence[Seen], emulated: Sequence[Seen], which: int) -> float:
+    """Return by which share the median of simulated GST (0) or JCT (1) is off."""
+    here_s, there_s = (statistics.median(seen[which] for seen in trials) for trials in (simulated, emulated))
+    return here_s / there_s - 1
+
+
+def _text(trials: Sequence[Seen], which: int) -> str:
+    """Say the median of GST (0) or JCT (1), and from where to where it goes."""
+    times_s = [seen[which] for seen in trials]
+    spread = f" ({min(times_s):.3f} to {max(times_s):.3f})" if len(times_s) > 1 else ""
+    return f"{statistics.median(times_s):.4f} s{spread}"
+
+
+def _simulated(source: Source, engine: Callable[[Topology], Network]) -> dict[tuple[str, str], list[Seen]]:
+    """Return simulated times of a spec's trials, by scheme and network."""
+    found: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         with Experiment.new(source, run, partial(Here, partial(Simulator, LIMITS, engine))) as experiment:
             experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
-        for scheme, network, name, _ in _cells(run):
-            settled_s = _settled_s(run, name)
+        for scheme, network, name, record in _cells(run):
+            settled_s = _settled_s(run, name, record)
             if settled_s is None:  # the iterations of some go around in a circle
-                settled_s = float(np.median(_gst_s(run, name)[SETTLED:]))
-            found[scheme, network] = settled_s
+                settled_s = float(np.median(_gst_s(run, name, record)[SETTLED:]))
+            found[scheme, network].append(Seen(settled_s, record["metrics"]["jct_s"]))
     return found
 
 
@@ -344,18 +392,20 @@ def _cells(run: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
             yield row_name(job["scheme"], others), record["topology"], own, job
 
 
-def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, float | None]:
-    """Say what GST of a trial counts as, and give it where it counts."""
+def _emulated(run: Path, name: str, record: Mapping[str, Any]) -> tuple[str, Seen | None]:
+    """Say what GST of a trial counts as, and give its times where it counts."""
     verdict = record["fidelity"]["numbers"]["gst"]["verdict"] if record["status"] == "done" else "FAILED"
-    settled_s = _settled_s(run, name) if verdict == "VALID" else None
-    return (verdict if verdict != "VALID" or settled_s is not None else "never settled"), settled_s
+    settled_s = _settled_s(run, name, record) if verdict == "VALID" else None
+    if settled_s is None:
+        return ("never settled" if verdict == "VALID" else verdict), None
+    return verdict, Seen(settled_s, record["metrics"]["jct_s"])
 
 
-def _settled_s(run: Path, name: str) -> float | None:
+def _settled_s(run: Path, name: str, record: Mapping[str, Any]) -> float | None:
     """The median GST from the first iterations on that are alike; None where there are none. Of a job, that of
     iterations in which all jobs ran, without the first."""
-    gst_s = _gst_s(run, name)
-    if _is_of_updates(run, name):
+    gst_s = _gst_s(run, name, record)
+    if record["moves"] in BY_UPDATE:
         return float(np.median(gst_s))
     if "+" in name:
         ends_s = [_ends_s(path) for path in (run / "samples").glob(f"{name.partition('+')[0]}+*.parquet")]
@@ -367,17 +417,16 @@ def _settled_s(run: Path, name: str) -> float | None:
     return None
 
 
-def _is_of_updates(run: Path, name: str) -> bool:
-    return "update" in pd.read_parquet(run / "samples" / f"{name}.parquet")
-
-
-def _gst_s(run: Path, name: str) -> NDArray[np.float64]:
-    """GST of each iteration; of updates, that of each but the first of a worker."""
+def _gst_s(run: Path, name: str, record: Mapping[str, Any]) -> NDArray[np.float64]:
+    """GST of each iteration; where workers get apart, of the second half of each worker's updates or of iterations,
+    without the last."""
     samples = pd.read_parquet(run / "samples" / f"{name}.parquet")
+    if record["moves"] in BY_UPDATE:
+        last = samples.groupby("rank")["iteration"].transform("max")
+        samples = samples[(samples["iteration"] > last // 2) & (samples["iteration"] < last)]
     found: NDArray[np.float64]
     if "update" in samples:
-        later = samples[samples["iteration"] > 0]
-        found = (later["sum_s"] - later["ready_s"] - later["held_s"]).to_numpy()
+        found = (samples["sum_s"] - samples["ready_s"] - samples["held_s"]).to_numpy()
         return found
     by = samples.groupby("iteration")
     found = (by["sum_s"].max() - by["ready_s"].max()).to_numpy()
@@ -395,6 +444,7 @@ def main() -> int:
     parser.add_argument("--runs", action="store_true")
     parser.add_argument("--emulate", type=Path, metavar="RUN")
     parser.add_argument("--scheme", help="with --emulate: this one alone")
+    parser.add_argument("--repeats", type=int, default=1, help="with --emulate: how often each trial runs; default 1")
     parser.add_argument("--jobs", action="store_true", help="with --emulate: jobs, in place of schemes")
     parser.add_argument("--updates", action="store_true", help="with --emulate: asynchronous schemes")
     parser.add_argument("--scheduled", action="store_true", help="with --emulate: MLfabric's schemes")
@@ -408,7 +458,7 @@ def main() -> int:
         return 0 if runs() else 1
     if asked.emulate:
         what = next((what for what in ("jobs", "updates", "scheduled") if getattr(asked, what)), "schemes")
-        emulate(asked.emulate, specs(asked.scheme)[what])
+        emulate(asked.emulate, specs(asked.scheme)[what], asked.repeats)
         return 0
     if asked.errors:
         errors(asked.errors)

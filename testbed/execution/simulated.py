@@ -179,7 +179,7 @@ class Simulator:
             if trace is None:
                 if isinstance(network, Queues):
                     network.grow()
-                messages = Messages(trial.jobs, wires, completed)
+                messages = Messages(trial.jobs, wires, completed, trial.repeat)
                 said, lasted_s = messages.play(), messages.lasted_s
             else:
                 said = simulated_ranks.play(first, trace, wires, files, DONE, completed)

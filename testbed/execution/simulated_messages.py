@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from testbed.execution.observed import Lines
 from testbed.execution.simulated_job import DONE, hello
 from testbed.trial.job import Job
@@ -20,9 +22,11 @@ class Messages:
         lasted_s: by job, when it began and when its last worker ended (s).
     """
 
-    def __init__(self, jobs: Sequence[Job], wires: Wires, done: Callable[[int], None]) -> None:
-        """Set up; ``done`` is called with how many iterations the foremost job has done, when it has done one more."""
+    def __init__(self, jobs: Sequence[Job], wires: Wires, done: Callable[[int], None], lot: int = 0) -> None:
+        """Set up; ``done`` is called with how many iterations the foremost job has done, when it has done one more.
+        ``lot`` is the number of the draw where workers begin by lot."""
         self._waiting, self._wires, self._done = list(jobs), wires, done
+        self._lots = {job.name: [lot, number] for number, job in enumerate(jobs)}
         self._said: dict[str, tuple[Job, float, TellLines]] = {}
         self._most = 0
         """Number of iterations of the foremost job."""
@@ -55,8 +59,16 @@ class Messages:
     def _begin(self, job: Job) -> None:
         computes = [compute_of(job, rank) for rank in range(job.world)]
         told = partial(self._told, job)
-        asked = Iterations(job.floats, job.iterations, computes, told, job.training.seed)
+        late_s = self._late_s(job)
+        asked = Iterations(job.floats, job.iterations, computes, told, job.training.seed, late_s)
         self._said[job.name] = job, self._wires.now_s, job.kind.simulation.begin(job.plan, asked, self._wires)
+
+    def _late_s(self, job: Job) -> list[float]:
+        """Draw how much later than the first one each worker begins."""
+        within_s = job.kind.simulation.begins_within_s
+        drawn_s = np.random.default_rng([job.training.seed, *self._lots[job.name]]).uniform(0.0, within_s, job.world)
+        late_s: list[float] = (drawn_s - drawn_s.min()).tolist()
+        return late_s
 
     def _told(self, job: Job, iterations: int) -> None:
         if iterations > self._most:

@@ -91,7 +91,8 @@ class DeclaredPlace:
         has_sockets: whether a process there reaches a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
         plays: whether it only plays trials, so that nothing can be started there.
-        varies: whether a trial that is repeated can have other numbers. Where it cannot, each trial runs once.
+        varies: whether a trial that is repeated can have other numbers under every scheme. Where it cannot, each trial
+            runs once, if nothing in it is drawn by lot (:attr:`testbed.spec.model.Spec.varies`).
     """
 
     name: str

@@ -30,6 +30,7 @@ from testbed.spec.perturb import Perturbations
 from testbed.spec.repeats import Repeats, Until
 from testbed.spec.text import NAME, nothing
 from testbed.spec.workload.kinds import AnyWorkload
+from testbed.workloads.sync.schemes import begins_by_lot
 
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
@@ -176,22 +177,27 @@ class Spec(_WithLabs):
         return {key: self.links.rate_bps if arm.rate_bps is None else arm.rate_bps, **own}
 
     @property
+    def varies(self) -> bool:
+        """Whether a trial that is repeated can have other numbers."""
+        return self.place.varies or any(begins_by_lot(scheme) for arm in self.arms for scheme in arm.schemes)
+
+    @property
     def without_repeats(self) -> str:
         """Sentence on repeats that are left out, because they would have the same numbers; empty if none are."""
-        asked = self.repeats != 1 and not self.place.varies
+        asked = self.repeats != 1 and not self.varies
         return f"repeats would have the same numbers in the lab {self.lab}, so each trial runs once" if asked else ""
 
     @property
     def least_repeats(self) -> int:
         """The least number of times that every trial runs."""
-        if not self.place.varies:
+        if not self.varies:
             return 1
         return self.repeats.least if isinstance(self.repeats, Until) else self.repeats
 
     @property
     def most_repeats(self) -> int:
         """The largest number of times that a trial runs."""
-        if not self.place.varies:
+        if not self.varies:
             return 1
         return self.repeats.most if isinstance(self.repeats, Until) else self.repeats
 

@@ -440,6 +440,7 @@ class Iterations:
         computes: how workers compute, by rank.
         done: called with how many are done.
         seed: of what is drawn while they run.
+        late_s: by rank, how much later than the first one a worker begins; empty if all begin at once.
     """
 
     floats: int
@@ -447,6 +448,7 @@ class Iterations:
     computes: Sequence[Compute]
     done: Callable[[int], None]
     seed: int = 0
+    late_s: Sequence[float] = ()
 
     def begin(self, worker: PlayedWorker, wires: Wires, push: Callable[[], None]) -> None:
         """Let a worker compute from this moment of the wires on, and call ``push`` when it has its gradient."""
@@ -455,7 +457,8 @@ class Iterations:
             worker.ready_s = wires.now_s
             push()
 
-        worker.start_s = wires.now_s
+        is_first = not worker.lines
+        worker.start_s = wires.now_s + (self.late_s[worker.rank] if is_first and self.late_s else 0.0)
         compute = self.computes[worker.rank]
         factor, extra_s = compute.slowdown(len(worker.lines))
         wires.at(worker.start_s + (factor * compute.pace_s + extra_s), ready)
@@ -486,6 +489,8 @@ class Simulation(Generic[P]):
         is_by_message: whether :meth:`begin` decides about each message, in place of a :meth:`synchronisation`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
+        begins_within_s: workers begin their first iteration so far apart at most, by lot, where who comes first
+            decides what follows; with :meth:`begin`. Its schemes are in :data:`.schemes.registry.BY_LOT`.
     """
 
     overlaps: Collection[str] = ("none", "layer")
@@ -493,6 +498,7 @@ class Simulation(Generic[P]):
     is_of_trees = False
     is_by_message = False
     plays_one_class = False
+    begins_within_s = 0.0
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from testbed.base.errors import MemoryLimitError, SpecError, TrialError
+from testbed.base.errors import MemoryLimitError, SchemeError, SpecError, TrialError
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
 from testbed.execution.simulated import Simulator
@@ -26,10 +27,13 @@ from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
 from testbed.lab.simulator.place import LIMITS
 from testbed.spec import read
+from testbed.topologies.build import build
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
+from testbed.workloads import kinds
 from testbed.workloads.play.player import Player
 from testbed.workloads.play.queues import Queues
+from testbed.workloads.sync.schemes import begins_by_lot, build_plan, schemes
 from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.trace import chakra
 from testbed.workloads.trace.graph import Collective, Kind, Node
@@ -464,6 +468,49 @@ def test_repeats_that_would_be_the_same_are_left_out_and_this_is_said(repeats: s
     assert f"all trials: {said}" in plan(source)["warnings"]
     with Experiment.new(source, tmp_path / "run", partial(Here, partial(Simulator, LIMITS))) as experiment:
         assert len(experiment.go(lambda few: Lines(few, Console(quiet=True))).records) == 1
+
+
+def beginnings_s(outcome: Outcome) -> list[float]:
+    """When workers began, by rank."""
+    assert outcome.samples is not None
+    first = outcome.samples[outcome.samples["iteration"] == 0].sort_values("rank")
+    began_s: list[float] = first["start_s"].tolist()
+    return began_s
+
+
+def test_where_order_decides_workers_begin_by_lot_and_repeats_have_other_numbers(tmp_path: Path) -> None:
+    changes = "repeats=3", "workload.iterations=2", "arms=[{topology: star(hosts=5), scheme: ssp(staleness=1)}]"
+    every = trials(read(SPEC, "spec.yaml", Path(), changes))
+    assert [trial.repeat for trial in every] == [0, 1, 2]
+    assert "same numbers" not in first_line(every)
+    began_s = []
+    for trial in [*every, every[-1]]:
+        with Referee() as referee:
+            outcome = execute(trial, Simulator(LIMITS), referee, tmp_path, "reno", lambda *_: None)
+        began_s.append(beginnings_s(outcome))
+    for each in began_s:
+        assert min(each) == 0.0
+        assert 0.0 < max(each) < 0.005
+    assert len({tuple(each) for each in began_s}) == 3
+    assert began_s[-1] == began_s[-2], "the same repeat has the same numbers"
+
+
+@pytest.mark.parametrize("scheme", ["ring", "pbox", "mlfabric_a"])
+def test_elsewhere_workers_begin_at_once(scheme: str, tmp_path: Path) -> None:
+    _, outcome = played(
+        tmp_path, "workload.iterations=2", f"arms=[{{topology: star(hosts=5), scheme: {scheme}}}]", "repeats=2"
+    )
+    assert set(beginnings_s(outcome)) == {0.0}
+
+
+def test_schemes_that_are_known_to_begin_by_lot_are_those_of_kinds_that_do() -> None:
+    topology, begin = build("star(hosts=8)", rate_bps=10**9), set[str]()
+    for name in schemes():
+        with suppress(SchemeError):  # some need racks, and all of those are of kinds that others are of, too
+            plan = build_plan(name, topology, [1000])
+            if kinds.of(plan).simulation.begins_within_s > 0:
+                begin.add(name)
+    assert begin == {name for name in schemes() if begins_by_lot(f"{name}(servers=1)")} == {"async_ps", "ssp"}
 
 
 def test_another_lab_repeats_trials() -> None:

@@ -25,7 +25,7 @@ from testbed.workloads.finding import Finding
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.rotation import MOST_HOSTS, MOST_OF_TREES, Rotation, check
-from testbed.workloads.sync.schemes.registry import CLASS_A_HOST, DECIDES, REPAIRS, ROTATIONS, SCHEMES, Scheme
+from testbed.workloads.sync.schemes.registry import BY_LOT, CLASS_A_HOST, DECIDES, REPAIRS, ROTATIONS, SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
 _Integer = TypeVar("_Integer", np.int32, np.int64)
@@ -129,6 +129,11 @@ def _turned(call: Call, topology: Topology) -> Rotation | None:
             fix=f"take at most {MOST_OF_TREES:,} hosts, or ring on a star, of which one class is played",
         )
     return None
+
+
+def begins_by_lot(expression: str) -> bool:
+    """Whether workers of a simulated trial under this scheme begin by lot."""
+    return expression.partition("(")[0].strip() in BY_LOT
 
 
 def repairable(expression: str) -> bool:

@@ -82,6 +82,10 @@ _ALIKE = ("ps", "async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "
 UNORDERED = dict.fromkeys(_BY_PLACE, "goes by the places of hosts") | dict.fromkeys(_ALIKE, "is alike in every order")
 """Schemes that take no order of ranks, and why."""
 
+BY_LOT = ("async_ps", "ssp")
+"""Schemes under which a simulated trial's workers begin by lot (:attr:`.Simulation.begins_within_s`), so that repeats
+have other numbers."""
+
 DECIDES: dict[str, Callable[..., Finding | None]] = {"two_level": two_level_decides}
 """Schemes that leave something to be found in each trial, and the function of their parameters that returns what; None
 if these leave nothing. A scheme in a file of a user's has that function as its attribute ``decides``."""

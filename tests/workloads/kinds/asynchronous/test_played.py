@@ -32,14 +32,14 @@ Line = dict[str, Any]
 
 
 def played(
-    scheme: str, hosts: int, paces_s: Sequence[float], count: int = 2
+    scheme: str, hosts: int, paces_s: Sequence[float], count: int = 2, late_s: Sequence[float] = ()
 ) -> tuple[Forest, dict[int, list[Line]], list[int]]:
     """A trial's plan, its lines by node, and what was told of iterations that were done. The first workers have these
     paces, and the others the last one."""
     topology = network(f"star(hosts={hosts})", rate_bps=RATE_BPS)
     plan, done = build(scheme, topology, [FLOATS]), list[int]()
     paces_s = [*paces_s, *[paces_s[-1]] * len(plan.workers)][: len(plan.workers)]
-    asked = Iterations(FLOATS, count, [Compute("paced", pace_s) for pace_s in paces_s], done.append)
+    asked = Iterations(FLOATS, count, [Compute("paced", pace_s) for pace_s in paces_s], done.append, late_s=late_s)
     wires = Wires(topology, Queues.over(topology), Planned())
     lines_of = KIND.simulation.begin(plan, asked, wires)
     wires.run()
@@ -59,6 +59,14 @@ def test_an_update_alone_goes_there_and_back() -> None:
     assert list(samples["start"]) == pytest.approx([0.0, 2.5, 5.0], rel=CLOSE)
     assert (list(samples["staleness"]), list(samples["held_s"])) == ([0, 0, 0], [0, 0, 0])
     assert done == [1, 2, 3]
+
+
+def test_a_worker_that_begins_late_does_so_once() -> None:
+    plan, said, _ = played("async_ps", 3, [0.5], late_s=[0.0, 10.0])
+    by_rank = {rank: own.sort_values("i") for rank, own in table(plan, said).groupby("rank")}
+    assert by_rank[0]["start"].tolist()[:2] == pytest.approx([0.0, 2.5], rel=CLOSE)
+    assert by_rank[1]["start"].tolist()[0] == 10.0
+    assert by_rank[1]["ready"].tolist()[0] == pytest.approx(10.5)
 
 
 def test_a_replica_has_an_update_before_it_is_applied() -> None:
