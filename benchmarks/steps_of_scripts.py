@@ -29,7 +29,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 
-from testbed.workloads.sync.chunk_size import CHUNK_BYTES
+from testbed.workloads.sync.chunk_size import CALL_BYTES
 from tests.workloads.kinds.script.backend.ranks import PLAIN, Ranks, fork
 
 IMPORTS = "torch._dynamo torch._dynamo.backends.debugging"
@@ -104,7 +104,7 @@ def measured(folder: Path, arms: list[str], world: int, rounds: int, *, is_compi
         (own := folder / arm.replace(" ", "_")).mkdir()
         ranks = Ranks(own, f"star(hosts={world})", "ring")
         ranks.library = {"ring": "", AGAIN: PLAIN}.get(arm, arm)
-        ranks.chunk_bytes = CHUNK_BYTES[1]  # as on all links of 0.8 Gbit/s and more
+        ranks.chunk_bytes = CALL_BYTES  # as on all links of 3.4 Gbit/s and more
         several.append(ranks)
     ports = ",".join(str(ranks.master) for ranks in several)
     words = ["--turns", str(folder), ports, str(rounds), *(["compiled"] if is_compiled else [])]

@@ -25,7 +25,6 @@ from testbed.workloads.kinds.process import Process, named
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
-from testbed.workloads.sync.chunk_size import suiting
 from testbed.workloads.sync.connection import LAST_PACKET_BYTES
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -112,7 +111,7 @@ class Job:
         """The size of the pieces in which the gradient is sent: as asked for, or what suits the links and the plan."""
         if self.workload.chunk_bytes is not None:
             return self.workload.chunk_bytes
-        return self.kind.chunk_bytes(self.plan, self.gradient_bytes, suiting(self.network.slowest_bps))
+        return self.kind.chunk_bytes(self.plan, self.gradient_bytes, self.network.slowest_bps)
 
     @property
     def played_messages(self) -> int:

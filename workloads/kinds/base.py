@@ -50,6 +50,7 @@ from testbed.workloads.kinds.parts import (
 )
 from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.sync import codec
+from testbed.workloads.sync.chunk_size import suiting
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, RunBy
@@ -226,9 +227,9 @@ class Kind(Generic[P]):
         takes."""
         raise NotImplementedError
 
-    def chunk_bytes(self, plan: P, gradient_bytes: float, largest_bytes: int) -> int:
-        """Return the size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""
-        return largest_bytes
+    def chunk_bytes(self, plan: P, gradient_bytes: float, slowest_bps: float) -> int:
+        """Return the size of chunks where none is asked for, on links of at least this rate."""
+        return suiting(slowest_bps)
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """Count the chunks that all processes send in one synchronisation.

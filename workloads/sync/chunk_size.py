@@ -15,6 +15,8 @@ from testbed.workloads.sync.steps import are_even, idle_steps
 CHUNK_S = 0.005
 CHUNK_BYTES = (128 * 2**10, 512 * 2**10)
 """Limits of a chunk's size, within which it is what the slowest link carries in ``CHUNK_S``."""
+CALL_BYTES = 2 * 2**20
+"""Upper limit of a chunk's size in calls of scripts, whose chunks take more processor time: 5 ms of 3.4 Gbit/s."""
 WAIT = 0.01
 """Share of a synchronisation for which links may wait for its first chunks."""
 SMALL_BYTES = 32 * 2**10
@@ -27,10 +29,10 @@ OF_A_CLASS = 8
 be smaller than the lower limit of ``CHUNK_BYTES``. With fewer, nodes wait for whole classes of each other."""
 
 
-def suiting(slowest_bps: float) -> int:
-    """Return the size (bytes, whole float64 numbers) of chunks for links of at least this rate."""
-    least, most = CHUNK_BYTES
-    return min(most, max(least, int(slowest_bps / 8 * CHUNK_S) // 8 * 8))
+def suiting(slowest_bps: float, most_bytes: int = CHUNK_BYTES[1]) -> int:
+    """Return the size (bytes, whole float64 numbers) of chunks for links of at least this rate, at most
+    ``most_bytes``."""
+    return min(most_bytes, max(CHUNK_BYTES[0], int(slowest_bps / 8 * CHUNK_S) // 8 * 8))
 
 
 @lru_cache(maxsize=1)  # a trial's size is asked for while it is planned and again while it runs

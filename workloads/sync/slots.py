@@ -76,9 +76,9 @@ class Windows:
     def __init__(self, klass: Sequence[Hashable], window: int) -> None:
         """Set up; a ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
         order: dict[Hashable, list[int]] = {}
-        for k, c in enumerate(klass):
+        for k, c in enumerate(klass if window else ()):
             order.setdefault(c, []).append(k)
-        pairs = [zip(ks, ks[window:], strict=False) for ks in order.values() if window]
+        pairs = [zip(ks, ks[window:], strict=False) for ks in order.values()]
         self.before = {later: k for each in pairs for k, later in each}
         self._after = {k: later for later, k in self.before.items()}
         self.begin()

@@ -38,7 +38,6 @@ class FloatSums:
 
     Attributes:
         windows: which chunks wait for others.
-        parts: the memory of each chunk.
         turn: by chunk, what is to be done with it when its turn to be sent has come.
         dtype: of what travels: float32, or that of the ``gradient``.
     """
@@ -58,13 +57,20 @@ class FloatSums:
         self._plan = plan
         self.dtype: DTypeLike = dtype if gradient is None else gradient.dtype
         self._own = gradient is not None
-        counted = list(zip(plan.klass, plan.bucket if each_bucket else [0] * len(plan.bucket), strict=True))
+        counted = list(zip(plan.klass, plan.bucket, strict=True)) if each_bucket else plan.klass
         self.windows = Windows(counted[: plan.data], window if self._own else 0)
-        flat = np.zeros(total_floats, dtype) if gradient is None else gradient
-        self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
-        if plan.tally is not None:
-            self.parts[plan.tally] = np.zeros(1, self.dtype)
-        self.turn: list[Act | None] = [None] * len(self.parts)
+        self._flat = np.zeros(total_floats, dtype) if gradient is None else gradient
+        self._tally = np.zeros(0 if plan.tally is None else 1, self.dtype)
+        self.turn: list[Act | None] = [None] * len(plan.first)
+
+    @property
+    def parts(self) -> list[Numbers]:
+        """The memory of each chunk; made anew each time, for a script's call has no use for most of them."""
+        spans = zip(self._plan.first, self._plan.last, strict=True)
+        found = [self._flat[first:last] for first, last in spans]
+        if self._plan.tally is not None:
+            found[self._plan.tally] = self._tally
+        return found
 
     def begin(self) -> None:
         """Begin a new iteration or barrier."""
@@ -73,7 +79,10 @@ class FloatSums:
     def open(self, gate: int) -> None:
         """Let the gate's chunks be added to."""
         for k in self._plan.members[gate] if not self._own else ():
-            self.parts[k][:] = 0
+            if k == self._plan.tally:
+                self._tally[:] = 0
+            else:
+                self._flat[self._plan.first[k] : self._plan.last[k]] = 0
 
     def take(self, k: int, queued: Queued) -> bool:
         """Whether there is room for chunk k now; ``queued`` says whether something of an array is still to be sent."""
@@ -82,7 +91,11 @@ class FloatSums:
 
     def add(self, k: int, at: int, terms: Numbers) -> None:
         """Add ``terms`` to chunk k from its float ``at`` on."""
-        ours = self.parts[k][at : at + len(terms)]
+        if k == self._plan.tally:
+            ours = self._tally
+        else:
+            at += self._plan.first[k]
+            ours = self._flat[at : at + len(terms)]
         np.add(ours, terms, out=ours)
 
     def may_send(self, k: int) -> bool:

@@ -135,10 +135,10 @@ class Command(Workload):
     """In arms with a scheme, the number of iterations at the beginning that medians leave out. JCT includes them."""
     chunk_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, alias="chunk", examples=["128 KiB"])
     """In arms with a scheme, the largest size of the pieces in which arrays are sent and summed. The default is what
-    the slowest link carries in 5 ms, from 128 KiB to 512 KiB. Where links would wait for the first pieces, as under
-    ATP, pieces may be as small as a quarter of this size, but they are not cut below 32 KiB. Where nodes send different
-    amounts in different steps, as under halving-doubling, they may be as small as 128 KiB. This holds for a given
-    ``chunk``, too."""
+    the slowest link carries in 5 ms, from 128 KiB to 2 MiB (to 512 KiB under schemes with windows, such as SwitchML).
+    Where links would wait for the first pieces, as under ATP, pieces may be as small as a quarter of this size, but
+    they are not cut below 32 KiB. Where nodes send different amounts in different steps, as under halving-doubling,
+    they may be as small as 128 KiB. This holds for a given ``chunk``, too."""
     check: Whole = Field(0, ge=0, examples=["50"])
     """In arms with a scheme, sums over all ranks (all_reduce, reduce_scatter) have numbers. Each whose number this
     divides is compared with Gloo's sum of the same arrays, outside of the measured time. The default, 0, compares

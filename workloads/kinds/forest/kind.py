@@ -21,7 +21,7 @@ from testbed.workloads.kinds.forest.simulation import ForestSimulation
 from testbed.workloads.kinds.forest.table import ForestTable
 from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing, Simulation, Table
 from testbed.workloads.kinds.script.plan import scripted
-from testbed.workloads.sync.chunk_size import shortened
+from testbed.workloads.sync.chunk_size import shortened, suiting
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.compiled import LIBRARY
 from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
@@ -96,7 +96,8 @@ class ForestKind(KindOfForests):
         together = np.add if overlap == "none" else np.maximum
         return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
 
-    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, slowest_bps: float) -> int:
+        largest_bytes = suiting(slowest_bps)
         return largest_bytes if plan.run_by else shortened(plan, gradient_bytes, largest_bytes)
 
     def chunks(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> int:

@@ -127,8 +127,8 @@ class HybridKind(Kind[Plan]):
         assert isinstance(cost, HybridCost)
         return cost.least_jct_s(shaper, pace_s)
 
-    def chunk_bytes(self, plan: Plan, gradient_bytes: float, largest_bytes: int) -> int:
-        return FOREST.chunk_bytes(plan.forest, gradient_bytes, largest_bytes)
+    def chunk_bytes(self, plan: Plan, gradient_bytes: float, slowest_bps: float) -> int:
+        return FOREST.chunk_bytes(plan.forest, gradient_bytes, slowest_bps)
 
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
         messages = sum(not one.is_local for one in plan.messages)

@@ -14,6 +14,7 @@ from testbed.workloads.kinds.forest.sharing import AloneSharing
 from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Simulation, Table, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
+from testbed.workloads.sync.chunk_size import CALL_BYTES, CHUNK_BYTES, suiting
 from testbed.workloads.sync.cost import Shaper
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.messages import Message, messages
@@ -141,8 +142,9 @@ class ScriptKind(ForestKind):
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
 
-    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
-        return largest_bytes  # ranks shorten them for each call
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, slowest_bps: float) -> int:
+        is_in_slots = plan.window > 0  # whose memory a larger chunk would multiply
+        return suiting(slowest_bps, CHUNK_BYTES[1] if is_in_slots else CALL_BYTES)  # ranks shorten them for each call
 
     def chunks(self, plan: Forest, gradient: Any, chunk_bytes: int) -> int:
         return 0

@@ -13,7 +13,7 @@ from testbed.workloads.kinds.base import Asked, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports, Sharing, Simulation
 from testbed.workloads.kinds.tuned.plan import Tuned
-from testbed.workloads.sync.chunk_size import shortened
+from testbed.workloads.sync.chunk_size import shortened, suiting
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.neighbours import COUNTS, NUMBERS, SAID_BYTES
 
@@ -90,8 +90,8 @@ class TunedKind(ForestKind):
     def describe(self, plan: Forest) -> list[tuple[str, str]]:
         return [("tuned", "masters move while it runs; below is the plan at its start")]
 
-    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
-        return shortened(plan, gradient_bytes, largest_bytes)
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, slowest_bps: float) -> int:
+        return shortened(plan, gradient_bytes, suiting(slowest_bps))
 
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return [*permutations(sorted(plan.workers), 2)]

@@ -12,6 +12,7 @@ from testbed.topologies.model import Topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.script.plan import Scripted, library_of, scripted
 from testbed.workloads.sync import codec
+from testbed.workloads.sync.chunk_size import CALL_BYTES, CHUNK_BYTES
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build_plan
 
@@ -93,3 +94,10 @@ def test_files_of_other_plans_do_not_know_of_scripts() -> None:
     assert "script" not in encoded
     assert set(encoded) == set(codec.encode(ring, {"library": "null", "asynchronous": "null"}))
     assert "script" in kinds.of(scripted(ring)).encode(scripted(ring))
+
+
+@pytest.mark.parametrize(("scheme", "most_bytes"), [("ring", CALL_BYTES), ("switchml", CHUNK_BYTES[1])])
+def test_chunks_are_larger_on_fast_links_but_not_in_slots(scheme: str, most_bytes: int) -> None:
+    plan = carried(scheme)
+    sizes = [kinds.of(plan).chunk_bytes(plan, 1e6, rate_bps) for rate_bps in (1e6, 800e6, 2e9, 1e11)]
+    assert sizes == [CHUNK_BYTES[0], 500_000, min(most_bytes, 1_250_000), most_bytes]

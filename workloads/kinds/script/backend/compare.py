@@ -46,9 +46,11 @@ class Comparison:
     def keep(self, array: Array, *, divided: bool, part: slice = slice(None)) -> Kept | None:
         """Keep the array that this rank adds, if the sum that is asked for now is to be compared; the caller fills in
         the result."""
+        if self._every == 0:
+            return None
         self._seen += 1
         nbytes = 2 * array.memory.numel() * array.memory.element_size()
-        if self._every == 0 or self._seen % self._every or self._bytes + nbytes > MOST_BYTES:
+        if self._seen % self._every or self._bytes + nbytes > MOST_BYTES:
             return None
         self._bytes += nbytes
         self._kept.append(Kept(array.memory.clone(), divided, part))

@@ -1,7 +1,7 @@
 """Search for the origin of numbers that are not finite: an array that a rank gives, or a sum of halves that overflows.
 
-The engine's thread looks at what a rank gives once the first bytes of it are on their way. Before that, the look would
-make each call later by the time in which memory is read once.
+The engine's thread looks at each chunk of what a rank gives just before the chunk leaves, or something is added to it.
+So memory is read once for both, and the first bytes of a call do not wait for a look at all others.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Look:
     ) -> None:
         """Set up; ``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
         self._call, self._numbers, self._tell = call, numbers, tell
-        self._is_looked_at, self._is_well = bool(call.op) and not by_integers, True
+        self.is_needed, self._is_well = bool(call.op) and not by_integers, True
 
-    def at_input(self) -> None:
-        """Look at the array before anything is added to it."""
-        if self._is_looked_at and not is_finite(self._numbers):
+    def at_input(self, first: int, last: int) -> None:
+        """Look at these numbers of the array, before anything is added to them."""
+        if self._is_well and not is_finite(self._numbers[first:last]):
             self._is_well = False
             self._tell("input")
 

@@ -70,6 +70,11 @@ def given(future: Any, row: Row | None, before: Callable[[], None] | None = None
     return future
 
 
+def after(future: Any, callback: Callable[[Any], Any]) -> Any:
+    """Return a future that follows one of ours, and is no callback of the script's."""
+    return _theirs_then(future, callback)
+
+
 def wait_for(future: Any) -> Any:
     """Wait, without counting that for any collective."""
     return _theirs_wait(future)

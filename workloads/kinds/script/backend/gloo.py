@@ -204,7 +204,7 @@ def _row(watched: Watched, op: str, tensors: Sequence[torch.Tensor], size: int, 
     nbytes = sum([one.numel() * one.element_size() for one in tensors])
     dtype = name_of(tensors[0].dtype) if tensors else "other"
     more: dict[str, Any] = {} if root is None else {"root": root}
-    if op in SUMS and not (_here.sums in (None, True) and is_summed(tensors, None)):
+    if op in SUMS and not (_here.sums in (None, True) and is_summed(tensors)):
         more["other"] = True
     by = "scheme" if op in watched.carries else "gloo"
     return watched.rows.call(op, dtype, nbytes, size, group=watched.number, by=by, **more)

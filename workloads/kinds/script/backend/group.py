@@ -26,6 +26,7 @@ from testbed.workloads.kinds.script.backend.named import Named, Place, telling
 from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import (
     Array,
+    Arrays,
     Put,
     array_of,
     check,
@@ -46,6 +47,7 @@ from testbed.workloads.kinds.script.backend.watch import Watch
 from testbed.workloads.kinds.script.backend.works import Ours, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
+from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
@@ -88,6 +90,7 @@ class Group(Named):
         super().__init__(rank, size, who.rows, number)
         self._place, self._who, self._members = place, who, list(members)
         self._trees = who.engine.group(number, self._members) if size > 1 else None
+        self._arrays = Arrays()
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: dist.ProcessGroup | None = None
         self._has_left = False
@@ -120,19 +123,24 @@ class Group(Named):
     # Sums
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        op = op_of(opts)
+        if op and (known := self._arrays.of(tensors)) is not None:
+            self._check_engine()
+            return self._summed(tensors, known, op, opts)
         self._check(tensors)
-        if is_summed(tensors, opts):
-            return self._summed(tensors, opts)
+        if op and is_summed(tensors):
+            array = array_of(tensors)
+            self._arrays.keep(tensors, array)
+            return self._summed(tensors, array, op, opts)
         return self._by_gloo().allreduce(list(tensors), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
-        if is_summed(tensors, opts):
-            return self._summed(tensors, opts)
+        if (op := op_of(opts)) and is_summed(tensors):
+            return self._summed(tensors, array_of(tensors), op, opts)
         return self._by_gloo().allreduce_coalesced(list(tensors), opts)
 
-    def _summed(self, tensors: Tensors, opts: Any) -> dist.Work:
-        op, array = op_of(opts), array_of(tensors)
+    def _summed(self, tensors: Tensors, array: Array, op: str, opts: Any) -> dist.Work:
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
@@ -324,7 +332,7 @@ class Group(Named):
             others, slot, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
         )
         limit_s = self._place[3].total_seconds()
-        self._who.watch.over(work, limit_s, "a receive from any rank", lambda: "")
+        self._who.watch.over(work, limit_s, lambda: "a receive from any rank", lambda: "")
         return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
@@ -372,7 +380,8 @@ class Group(Named):
         array = array_of([tensor.detach().contiguous()])
         work = Ours(row, [tensor], self._failed)
         operation = self._who.engine.send(self._members[to], self._slot(tag), array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
+        whom = f"a send to rank {self._members[to]}"
+        return self._watched(work, lambda: whom, None, operation) if is_watched else work
 
     def _received(
         self,
@@ -389,7 +398,7 @@ class Group(Named):
         slot = self._members[source], self._slot(tag)
         operation = self._who.engine.receive(*slot, array.numbers, work.complete, work.begun)
         whom = f"a receive from rank {self._members[source]}"
-        return self._watched(work, whom, None, operation) if is_watched else work
+        return self._watched(work, lambda: whom, None, operation) if is_watched else work
 
     def _slot(self, tag: int) -> Slot:
         return Slot(self._number, tag)
@@ -410,27 +419,28 @@ class Group(Named):
             SpecError: a tensor cannot be moved.
             WorkerError: no collective can be made any more.
         """
+        self._check_engine()
+        if not 0 <= root < len(self._members):
+            problem = f"a collective with the root rank {root}, and its group has {len(self._members)} ranks"
+            raise SpecError(problem, fix=f"give it a rank from 0 to {len(self._members) - 1}")
+        check(tensors, tensors if whole is None else whole)
+
+    def _check_engine(self) -> None:
+        """
+        Raises:
+            WorkerError: no collective can be made any more.
+        """
         if (why := self._who.engine.error) is not None:
             raise _after(why)
-        if not 0 <= root < self.size():
-            problem = f"a collective with the root rank {root}, and its group has {self.size()} ranks"
-            raise SpecError(problem, fix=f"give it a rank from 0 to {self.size() - 1}")
-        check(tensors, tensors if whole is None else whole)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
         """Hand a collective to the engine."""
         by = "scheme" if self._trees is None else self._who.engine.by(self._trees, call)
         more = {"root": call.root} if call.root >= 0 else {}
-        nbytes = array.memory.numel() * array.memory.element_size()
-        row = self._rows.call(
-            call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
-        )
+        nbytes, size = array.memory.nbytes, len(self._members)
+        row = self._rows.call(call.what.name.lower(), array.dtype, nbytes, size, group=self._number, by=by, **more)
         by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
         look = Look(call, array.memory, lambda where: self._nonfinite(row, where), by_integers=by_integers)
-
-        def begun() -> None:
-            work.begun()
-            look.at_input()
 
         def end() -> None:
             finish()
@@ -438,16 +448,19 @@ class Group(Named):
 
         work = Ours(row, found, self._failed, end)
         if self._trees is None or not array.numbers.size:
-            begun()
+            work.begun()
+            if look.is_needed:
+                look.at_input(0, array.numbers.size)
             work.complete(None)
             return work
-        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun, work.came)
-        return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
+        ending = Ending(work.complete, work.begun, work.came, look.at_input if look.is_needed else None)
+        operation = array.last = self._who.engine.submit(self._trees, call, array.numbers, ending, array.last)
+        return self._watched(work, lambda: f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:
         self._rows.say("nonfinite", group=self._number, seq=row.sequence, where=where)
 
-    def _watched(self, work: Ours, what: str, opts: Any, operation: Any) -> Ours:
+    def _watched(self, work: Ours, what: Callable[[], str], opts: Any, operation: Any) -> Ours:
         given = getattr(opts, "timeout", None)
         limit = given if given and given > timedelta(0) else self._place[3]
         self._who.watch.over(work, limit.total_seconds(), what, lambda: str(self._who.engine.waits_for(operation)))

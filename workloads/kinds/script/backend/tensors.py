@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import torch
 import torch.distributed as dist
@@ -15,10 +15,11 @@ from testbed.base.errors import SpecError
 from testbed.workloads.kinds.script.collectives.calls import DTYPES, SUMMED
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
-KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """Operations that the engine does; all others are Gloo's."""
+MOST_KNOWN = 256
+"""Limit on the arrays that are kept: more than models have buckets."""
 LARGEST_BYTES = 2**31
 """Limit on the bytes of one collective."""
 
@@ -27,7 +28,7 @@ Put = Callable[[torch.Tensor, torch.Tensor], None]
 """Puts numbers into a tensor: :func:`write` or :func:`copy`."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Array:
     """One or several tensors as one array, which shares the memory of a tensor if it can.
 
@@ -35,12 +36,19 @@ class Array:
         dtype: as :data:`.calls.DTYPES` has it.
         numbers: the array, of one dimension.
         memory: the tensor whose memory it is.
+        last: the last operation of the engine with it, where it was kept (:class:`Arrays`).
     """
 
     dtype: str
     numbers: NDArray[Any]
     memory: torch.Tensor
     _sources: tuple[torch.Tensor, ...]
+    last: Any = None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether its memory is not that of a tensor."""
+        return bool(self._sources)
 
     def copy_back(self, put: Put | None = None) -> None:
         """Copy the array into the tensors that it was made of; as Gloo does, unless ``put`` says otherwise.
@@ -75,26 +83,30 @@ def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
         target.data.copy_(numbers.view(target.shape))  # autograd does not see it, as what Gloo writes
 
 
-@functools.cache
 def name_of(dtype: torch.dtype) -> str:
     """Return the name of a type, such as ``float32``."""
     return str(dtype).removeprefix("torch.")
 
 
+_NAMES = {getattr(torch, name): name for name, _ in DTYPES if name != OTHER}
+
+
 def dtype_name(tensor: torch.Tensor) -> str:
     """Return the name that calls have for a tensor's type, such as ``float32``."""
-    name = name_of(tensor.dtype)
-    return name if name in KNOWN else OTHER
+    return _NAMES.get(tensor.dtype, OTHER)
 
 
 def op_of(opts: Any) -> str:
     """Return ``sum`` or ``avg``; empty for an operation that the engine does not do."""
-    return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+    if opts is None:
+        return "sum"
+    asked = opts.reduceOp
+    return next((name for op, name in OPS.items() if asked == op), "")
 
 
-def is_summed(tensors: Sequence[torch.Tensor], opts: Any) -> bool:
-    """Whether the engine adds these tensors."""
-    return bool(op_of(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
+def is_summed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the engine can add these tensors."""
+    return all(each.layout == torch.strided and _NAMES.get(each.dtype) in SUMMED for each in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
@@ -105,22 +117,48 @@ def array_of(tensors: Sequence[torch.Tensor]) -> Array:
     else:
         sources = tuple(one.detach() for one in tensors)
         flat = torch.cat([one.reshape(-1) for one in sources]).resolve_neg().resolve_conj()
-    return Array(dtype_name(flat), numpy_of(flat), flat, sources)
+    return _array(flat, sources)
+
+
+class Arrays:
+    """Arrays of tensors that are added again and again, as DDP's buckets are: to check a tensor, to view its memory and
+    to plan with it takes a third of a call. An array is kept as long as its tensor."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[torch.Tensor], int, Array]] = {}
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> Array | None:
+        """Return the array of a tensor that is as it was when its array was kept; else None."""
+        tensor = tensors[0]
+        known = self._known.get(id(tensor))
+        if known is None or len(tensors) > 1 or known[0]() is not tensor:
+            return None
+        _, address, array = known
+        is_same = tensor.data_ptr() == address and tensor.numel() == array.numbers.size
+        return array if is_same and tensor.is_contiguous() and dtype_name(tensor) == array.dtype else None
+
+    def keep(self, tensors: Sequence[torch.Tensor], array: Array) -> None:
+        """Keep the array of a single tensor whose memory it shares."""
+        if len(tensors) == 1 and not array.is_copy and len(self._known) < MOST_KNOWN:
+            tensor, known, key = tensors[0], self._known, id(tensors[0])
+            known[key] = ref(tensor, lambda _: known.pop(key, None)), tensor.data_ptr(), array
 
 
 def empty_array(like: torch.Tensor, count: int) -> Array:
     """Make an array of so many numbers of that type, for results that go to several places."""
     flat = torch.empty(count, dtype=like.dtype)
-    return Array(dtype_name(flat), numpy_of(flat), flat, ())
+    return _array(flat, ())
 
 
-def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
-    """View a tensor's memory as a numpy array."""
-    if flat.dtype == torch.bfloat16:
+def _array(flat: torch.Tensor, sources: tuple[torch.Tensor, ...]) -> Array:
+    name = dtype_name(flat)
+    if name == "bfloat16":
         import ml_dtypes
 
-        return flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return flat.view(torch.uint8).numpy() if dtype_name(flat) == OTHER else flat.numpy()
+        numbers = flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    else:
+        numbers = flat.view(torch.uint8).numpy() if name == OTHER else flat.numpy()
+    return Array(name, numbers, flat, sources)
 
 
 def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> None:
@@ -129,15 +167,15 @@ def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> Non
     Raises:
         SpecError: they are not on the CPU, of several types, or too large.
     """
-    for one in tensors:
-        if one.device.type != "cpu":
+    for each in tensors:
+        if not each.is_cpu:
             raise SpecError(
-                f"a tensor on {one.device} in a collective, and ranks here compute on CPUs",
+                f"a tensor on {each.device} in a collective, and ranks here compute on CPUs",
                 fix="keep the model and its data on the CPU: remove .cuda() and .to('cuda')",
             )
-    if len({one.dtype for one in tensors}) > 1:
+    if len(tensors) > 1 and len({each.dtype for each in tensors}) > 1:
         raise SpecError("tensors of different types in one collective", fix="give it tensors of one type")
-    nbytes = sum(one.numel() * one.element_size() for one in map(_held, whole))
+    nbytes = sum(_held(each).nbytes for each in whole)
     if nbytes > LARGEST_BYTES:
         raise SpecError(
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",

@@ -18,15 +18,22 @@ class Watch:
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
         """Set up; ``fail`` ends all collectives."""
         self._fail = fail
-        self._open: dict[int, tuple[Ours, float, str, Callable[[], str]]] = {}
+        self._open: dict[int, tuple[Ours, float, Callable[[], str], Callable[[], str]]] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._look, name="testbed-watch", daemon=True).start()
 
-    def over(self, work: Ours, limit_s: float, what: str, waits_for: Callable[[], str]) -> None:
-        """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for."""
+    def over(self, work: Ours, limit_s: float, what: Callable[[], str], waits_for: Callable[[], str]) -> None:
+        """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for. Both are asked
+        only where it takes too long, so that a call is not made later for them."""
+        key = id(work)
         with self._lock:
-            self._open[id(work)] = work, work.asked_s + limit_s, what, waits_for
+            self._open[key] = work, work.asked_s + limit_s, what, waits_for
+        work.let_go = lambda: self._drop(key)  # not at the next look: it has the memory of its array
+
+    def _drop(self, key: int) -> None:
+        with self._lock:
+            self._open.pop(key, None)
 
     def end(self) -> None:
         """End the watch: no group is left."""
@@ -43,7 +50,7 @@ class Watch:
                 whom = waits_for()
                 self._fail(
                     TrialTimeoutError(
-                        f"{what} has not ended within its timeout of {now_s - work.asked_s:.0f} s"
+                        f"{what()} has not ended within its timeout of {now_s - work.asked_s:.0f} s"
                         + (f"; it waits for {whom}" if whom else "")
                         + "; this rank can make no later collective",
                         fix="see what the other ranks do, or give a longer timeout",

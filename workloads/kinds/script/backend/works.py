@@ -56,11 +56,12 @@ class Ours(dist.Work):
         super().__init__()
         self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
         self.asked_s = time.monotonic()
+        self.let_go: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._calls_back = self._is_over = self._is_ending = False
         self._error: BaseException | None = None
-        self._over: torch.futures.Future[Any] = torch.futures.Future()
-        self._future = self._over.then(self._value)
+        self._over: Any = torch._C.Future([])  # as torch.futures.Future, without its Python
+        self._future = futures.after(self._over, self._value)
 
     def complete(self, error: BaseException | None) -> None:
         """End the collective; on whichever thread. A second call does nothing."""
@@ -79,6 +80,9 @@ class Ours(dist.Work):
         if error is not None:
             self._error = error
             self._failed(self.row, error)
+        if self.let_go is not None:
+            self.let_go()
+            self.let_go = None
         with self._lock:
             self._is_ending = not self._calls_back
         if self._is_ending:  # nothing of the script's is called: C++, as DDP does, waits

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class What(IntEnum):
     """Kinds of calls, by their number on the wire."""
 
+    __hash__ = int.__hash__  # an enumeration's own is Python, and each call is looked for among those that were planned
     ALLREDUCE = 1
     BROADCAST = 2
     REDUCE = 3
@@ -51,9 +52,10 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One collective, the same for all members of the group.
+
+    A tuple, as each call is looked for among those whose plans are known.
 
     Attributes:
         what: its kind.
@@ -66,7 +68,7 @@ class Call:
 
     what: What
     dtype: str = "other"
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # a tuple has a method of this name, which nobody calls here
     op: str = ""
     root: int = -1
 

@@ -39,7 +39,7 @@ from testbed.workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Ca
 from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES
 from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from testbed.workloads.kinds.script.engine.numbers import Numbers
-from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
+from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
 from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.tcp_info import Sent
@@ -74,6 +74,8 @@ _LIBC = ctypes.PyDLL(None)
 thread takes it. A script's thread then waits for as long as the loop has something to do, which was 5 ms for
 a sum of 5 MB, before it goes on with its backward pass."""
 
+_ONCE = ctypes.c_uint64(1)
+
 
 class _Bell:
     """A bell that wakes the loop: it looks like a connection whose events mean nothing."""
@@ -85,7 +87,7 @@ class _Bell:
 
     def ring(self) -> None:
         """Ring it, from any thread."""
-        _LIBC.eventfd_write(self.descriptor, ctypes.c_uint64(1))
+        _LIBC.eventfd_write(self.descriptor, _ONCE)
 
 
 class Carrier(NoBuckets):
@@ -402,7 +404,9 @@ class Carrier(NoBuckets):
         if silent := set(op.shape.neighbours) - op.told:
             self._over[op.key] = op, silent
         op.finish()
-        op.ending.done(None)
+        ending, op.ending = op.ending, OVER  # which has the script's tensor, and the call may be kept with its array
+        op.is_free = not silent
+        ending.done(None)
 
     # Messages.
 
@@ -545,6 +549,7 @@ class Carrier(NoBuckets):
             silent.discard(connection.node)
             if not silent:
                 del self._over[key]
+                op.is_free = True
         else:
             self._announced(connection, key, said)
         return True

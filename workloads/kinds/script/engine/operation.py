@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -28,13 +29,19 @@ Message = tuple[int, int, int]
 
 @dataclass
 class Ending:
-    """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left and nothing has been
-    added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over, with
-    the error if there is one."""
+    """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left; ``own`` for each
+    chunk of this process's array, with the span of its numbers, while they are still its own: before they leave, or
+    something is added to them or put in their place; ``came`` when its first chunk is there that another process sent;
+    ``done`` when it is over, with the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None
     came: Callable[[], None] = lambda: None
+    own: Callable[[int, int], None] | None = None
+
+
+OVER = Ending(lambda _: None)
+"""Callbacks of a call that is over."""
 
 
 class Operation:
@@ -49,15 +56,13 @@ class Operation:
         turn: by chunk, what is to be done when its turn to be sent has come.
         unsent: messages that wait in connections.
         dtype: of what travels.
+        is_free: whether the call is over at this process and its neighbours, so that another one may be made of it.
     """
 
     def __init__(self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending) -> None:
         """Set up; ``own`` is this process's array, in which the result will be; None at a process that only adds or
         passes on. ``name`` is its node's."""
-        self.key, self.shape, self.ending = key, shape, ending
-        self.told: set[int] = set()
-        self.early: set[int] = set()
-        self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.shape = shape
         plan, forest = shape.plan, shape.forest
         self._plan = plan
         self._sums: Sums
@@ -67,13 +72,40 @@ class Operation:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
-        self.views = [raw(part) for part in self._sums.parts]
+        self.views = self._views(own)
         self.turn = self._sums.turn
+        if own is not None and isinstance(self._sums, FloatSums):
+            self.turn[: plan.data] = [partial(self._see, k) for k in range(plan.data)]
+        self.renew(key, ending)
+
+    def renew(self, key: Key, ending: Ending) -> None:
+        """Become another call of the same shape with the same array; views of its chunks are made once."""
+        plan = self._plan
+        self.key, self.ending = key, ending
+        self.told: set[int] = set()
+        self.early: set[int] = set()
+        self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.unsent = 0
-        self._has_come = False
+        self.is_free = self._has_come = False
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
+        self._unseen = set(range(plan.data)) if ending.own is not None else set()
+
+    def _see(self, k: int) -> None:
+        """Show the numbers of chunk k, which are still this process's own, once."""
+        if k in self._unseen and self.ending.own is not None:
+            self._unseen.discard(k)
+            self.ending.own(self._plan.first[k], self._plan.last[k])
+
+    def _views(self, own: Numbers | None) -> list[memoryview]:
+        """View the bytes of each chunk."""
+        if own is None or isinstance(self._sums, FixedSums):
+            return [raw(part) for part in self._sums.parts]
+        whole, size = raw(own), self.dtype.itemsize  # a part of a view is made in a tenth of the time
+        return [
+            whole[size * first : size * last] for first, last in zip(self._plan.first, self._plan.last, strict=True)
+        ]
 
     @property
     def is_summed(self) -> bool:
@@ -90,7 +122,10 @@ class Operation:
 
     def takes(self, k: int, queued: Callable[[Numbers], bool]) -> bool:
         """Whether there is room for chunk k now."""
-        return self._open[self._plan.gate[k]] and self._sums.take(k, queued)
+        is_taken = self._open[self._plan.gate[k]] and self._sums.take(k, queued)
+        if is_taken and k in self._unseen:
+            self._see(k)
+        return is_taken
 
     def begin(self) -> list[Message]:
         """Return the messages that can leave at once."""

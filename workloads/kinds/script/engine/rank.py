@@ -88,37 +88,34 @@ class RankEngine:
         return "ring" if too_wide(group.forest, call) else group.by
 
     def submit(
-        self,
-        group: Group,
-        call: Call,
-        array: Numbers,
-        done: Done,
-        begun: Callable[[], None] = lambda: None,
-        came: Callable[[], None] = lambda: None,
+        self, group: Group, call: Call, array: Numbers, ending: Ending, last: Operation | None = None
     ) -> Operation:
-        """Make a call of a group of several ranks, in place; ``done`` is called when ``array`` has the result, or with
-        the error. All callbacks, as :class:`Ending` has them, are called on the engine's thread. ``array`` has one
-        dimension."""
+        """Make a call of a group of several ranks, in place; ``array`` has one dimension, and has the result when the
+        call ends. The callbacks are called on the engine's thread. ``last`` is the last call with this array, which
+        becomes this one if it can."""
         narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
         if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
-            wide = array.astype(np.float32)
-            call, array, done = replace(call, dtype="float32"), wide, _narrowed(array, wide, done)
+            halves, array = array, array.astype(np.float32)
+            call, ending = call._replace(dtype="float32"), replace(ending, done=_narrowed(halves, array, ending.done))
         with self._lock:
             number, group.calls = group.calls, group.calls + 1
             own = self._shape(group, call)
             key = (group.number, number & 0xFFFFFFFF)
-            name = self._plan.nodes[self._job.node]
-            op = Operation(key, own, name, array, Ending(done, begun, came))
+            if last is not None and last.is_free and last.shape is own and not narrow:
+                (op := last).renew(key, ending)
+            else:
+                op = Operation(key, own, self._plan.nodes[self._job.node], array, ending)
             self._carrier.submit(op)
         return op
 
     def _shape(self, group: Group, call: Call) -> Shape:
-        if call not in group.shapes:
+        known = group.shapes.get(call)
+        if known is None:
             if len(group.shapes) >= MOST_SHAPES:
                 group.shapes.clear()
             forest = ring_of(group.forest, group.forest.workers) if too_wide(group.forest, call) else group.forest
-            group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
-        return group.shapes[call]
+            known = group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
+        return known
 
     def send(
         self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import ref
 
 import pytest
 import torch
 
 from testbed.base.errors import SpecError
-from testbed.workloads.kinds.script.backend.tensors import array_of, check, check_parts, check_whole, divide
+from testbed.workloads.kinds.script.backend.tensors import (
+    MOST_KNOWN,
+    Arrays,
+    array_of,
+    check,
+    check_parts,
+    check_whole,
+    divide,
+)
 
 ONE = torch.ones(1)
 HUGE = ONE.expand(2**29 + 1)
@@ -86,3 +95,38 @@ def test_whole_numbers_are_divided_as_integers(dtype: torch.dtype, expected: lis
     numbers = torch.tensor([-7, 7], dtype=dtype)
     divide(numbers, 4)
     assert numbers.tolist() == expected
+
+
+def test_the_array_of_a_tensor_is_kept_as_long_as_the_tensor_is_as_it_was() -> None:
+    arrays, tensor = Arrays(), torch.ones(6)
+    array = array_of([tensor])
+    assert arrays.of([tensor]) is None
+    arrays.keep([tensor], array)
+    assert arrays.of([tensor]) is array
+    assert arrays.of([tensor, tensor]) is None
+    assert arrays.of([tensor[:]]) is None, "another tensor with the same memory"
+    tensor.data = torch.ones(6)
+    assert arrays.of([tensor]) is None, "it has other memory"
+    tensor.data = array.memory[:3]
+    assert arrays.of([tensor]) is None, "it has fewer numbers"
+    tensor.data = array.memory.view(torch.int32)
+    assert arrays.of([tensor]) is None, "its numbers are of another type"
+
+
+def test_an_array_goes_with_its_tensor() -> None:
+    arrays, tensor = Arrays(), torch.ones(6)
+    arrays.keep([tensor], array := array_of([tensor]))
+    gone, key = ref(array.memory), id(tensor)
+    del array, tensor
+    assert gone() is None
+    assert key not in arrays._known
+
+
+def test_copies_and_too_many_arrays_are_not_kept() -> None:
+    arrays, across = Arrays(), torch.ones(2, 3).T
+    arrays.keep([across], array_of([across]))
+    assert arrays.of([across]) is None
+    tensors = [torch.ones(1) for _ in range(MOST_KNOWN + 1)]
+    for tensor in tensors:
+        arrays.keep([tensor], array_of([tensor]))
+    assert [arrays.of([tensor]) is not None for tensor in tensors] == [True] * MOST_KNOWN + [False]

@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from socket import socket
 from typing import Any
@@ -22,6 +21,7 @@ from testbed.workloads.kinds.script.engine import Group, RankEngine
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.numbers import dtype_of
+from testbed.workloads.kinds.script.engine.operation import Ending
 from testbed.workloads.kinds.script.engine.server import Server
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.rank_job import RankJob
@@ -80,7 +80,7 @@ class Rank:
             seen.append(error)
             ended.set()
 
-        self.engine.submit(group or self.whole, call, array, done)
+        self.engine.submit(group or self.whole, call, array, Ending(done))
         return lambda: self.wait(ended, seen)
 
     @staticmethod
@@ -448,7 +448,7 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
     def script(rank: Rank) -> str:
         if rank.rank == 0:
             done: list[BaseException | None] = []
-            op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), done.append)
+            op = rank.engine.submit(rank.whole, BARRIER, np.ones(1, np.int32), Ending(done.append))
             time.sleep(0.2)
             waits = rank.engine.waits_for(op)
             asked.set()
@@ -471,11 +471,60 @@ def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
             over.set()
 
         call, array = Call(What.ALLREDUCE, "float32", 50_000, "sum"), np.ones(50_000, np.float32)
-        rank.engine.submit(rank.whole, call, array, done, lambda: said.append("begun"), lambda: said.append("came"))
+        ending = Ending(done, lambda: said.append("begun"), lambda: said.append("came"))
+        rank.engine.submit(rank.whole, call, array, ending)
         assert over.wait(LIMIT_S)
 
     run("ring", "star(hosts=3)", script)
     assert told == [["begun", "came", "done"]] * 3
+
+
+@pytest.mark.parametrize("what", [What.ALLREDUCE, What.REDUCE, What.REDUCE_SCATTER])
+@pytest.mark.parametrize("scheme", ["ring", "ps", "ps(servers=1)", "tree", "halving_doubling", "double_binary_tree"])
+def test_each_number_of_a_rank_is_shown_once_while_it_is_its_own(run: Run, scheme: str, what: What) -> None:
+    count = 30_000
+    root = 1 if what == What.REDUCE else -1
+
+    def script(rank: Rank) -> list[int]:
+        own = numbers(rank.rank, count, "float32")
+        array, shown, over = own.copy(), np.zeros(count, np.int64), threading.Event()
+
+        def show(first: int, last: int) -> None:
+            assert (array[first:last] == own[first:last]).all()
+            shown[first:last] += 1
+
+        ending = Ending(lambda _: over.set(), own=show)
+        rank.engine.submit(rank.whole, Call(what, "float32", count, "sum", root), array, ending)
+        assert over.wait(LIMIT_S)
+        return np.unique(shown).tolist()
+
+    assert run(scheme, "star(hosts=4)", script) == [[1]] * 4
+
+
+@pytest.mark.parametrize("scheme", ["ring", "ps", "atp", "switchml"])
+def test_a_call_that_is_over_may_become_the_next_one(run: Run, scheme: str) -> None:
+    """Large calls do, and small ones as soon as all neighbours have made them."""
+    count = 50_000
+
+    def script(rank: Rank) -> int:
+        made: set[int] = set()
+        for floats, call in ((count, Call(What.ALLREDUCE, "float32", count, "sum")), (1, BARRIER)):
+            array = np.empty(floats, np.float32 if call.dtype == "float32" else np.int32)
+            last = None
+            for turn in range(1, 6):
+                array[:] = turn * (rank.rank + 1)
+                over = threading.Event()
+                last = rank.engine.submit(rank.whole, call, array, Ending(lambda _, over=over: over.set()), last)
+                made.add(id(last))
+                assert over.wait(LIMIT_S)
+                assert (array == turn * 6).all()
+        return len(made)
+
+    topology = (
+        "spine_leaf(racks=1,hosts_per_rack=3,spines=1,ina=all)" if scheme in ("atp", "switchml") else "star(hosts=3)"
+    )
+    calls = run(scheme, topology, script)
+    assert max(calls) < 10, "some calls became others"
 
 
 def test_all_ranks_tell_what_the_first_one_failed_of(run: Run) -> None:
