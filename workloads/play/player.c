@@ -258,9 +258,9 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     p->outbox = calloc(ordered, sizeof *p->outbox);
     p->blocked = malloc(ordered * sizeof *p->blocked);
     p->is_blocked = calloc(ordered, sizeof *p->is_blocked);
-    if (!p->outbox || !p->blocked || !p->is_blocked || !p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
-        !p->is_there || !p->early || !p->carried || !p->parts || !p->given ||
-        !p->came_s || !p->due_s || !p->latest_s || !p->draws || !p->held_back) {
+    if (!p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s || !p->is_there ||
+        !p->early || !p->carried || !p->parts || !p->given || !p->came_s || !p->due_s || !p->latest_s || !p->draws ||
+        !p->held_back || !p->outbox || !p->blocked || !p->is_blocked) {
         player_free(p);
         return NULL;
     }
@@ -292,11 +292,11 @@ static void heap_put(struct player *p, struct heap *heap, double key, struct mes
         p->arena->lacks_memory = true;
         return;
     }
-    struct later one = {key, p->order++, message};
+    struct later last = {key, p->order++, message};
     int64_t at = heap->count++;
-    for (int64_t above; at && is_before(&one, &heap->of[above = (at - 1) / 2]); at = above)
+    for (int64_t above; at && is_before(&last, &heap->of[above = (at - 1) / 2]); at = above)
         heap->of[at] = heap->of[above];
-    heap->of[at] = one;
+    heap->of[at] = last;
 }
 
 static struct message heap_take(struct heap *heap) {
