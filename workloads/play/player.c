@@ -395,7 +395,9 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     p->given[way] += bits;
     struct message m = {(int32_t)i, what, to, -1, way};
     if (p->t.ordered) {
-        heap_put(p, &p->outbox[way], -(double)p->t.bucket[what / 2], m);
+        /* No message overtakes one of an earlier iteration: its receiver may wait for that before it takes this one. */
+        double key = (double)i * (double)p->t.buckets - p->t.bucket[what / 2];
+        heap_put(p, &p->outbox[way], key, m);
         int said = arena->lacks_memory ? NO_MEMORY : arena->n.ask(arena->n.state, number, choose, arena);
         if (said < 0)
             arena->lacks_memory = true;
