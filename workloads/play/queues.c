@@ -862,7 +862,8 @@ int64_t queues_advance(struct queues *q, double until_s) {
     }
     if (!q->ended_count && isfinite(until_s))
         q->now_s = fmax(q->now_s, until_s);
-    qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
+    if (q->ended_count > 1)
+        qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
     q->messages -= q->ended_count;
     return q->ended_count;
 }
