@@ -524,8 +524,8 @@ static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate) {
 
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s);
 
-/* Note when a worker's next forward pass begins and ends: each bucket's layers are computed, the last ones first, as soon
- * as their sums are there. Return how long it still takes. */
+/* Note when a worker's next forward pass begins and ends: each bucket's layers are computed, the last ones first, as
+ * soon as their sums are there. Return how long it still takes. */
 static double pass_forward(struct player *p, int64_t i, int32_t rank) {
     const struct tables *t = &p->t;
     const double *summed_s = p->iteration[i]->summed_s + rank * t->buckets;
@@ -816,9 +816,9 @@ static void note(struct player *p, struct message m) {
  * it had no step to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws],
  * and `sums_s` is written: double[iterations, workers], when a worker had all sums. Where forward passes begin early,
  * `forward_s` says how long they take: double[iterations, workers, buckets]. Then from the second iteration on buckets
- * are complete after the pass has ended, and `passes_s` is written: double[iterations, workers, 2], when the pass of the
- * next iteration begins and ends. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has
- * begun the next.
+ * are complete after the pass has ended, and `passes_s` is written: double[iterations, workers, 2], when the pass of
+ * the next iteration begins and ends. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody
+ * has begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
                  const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, const double *forward_s,

@@ -78,7 +78,7 @@ struct connection {
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
     bool is_waiting;     /* something is lost, and the time to send it again has not come */
-    bool is_heard;       /* what was lost came to a link that is blocked: later something acknowledges what came before */
+    bool is_heard;       /* what was lost came to a blocked link: what is sent later acknowledges what came before */
     bool is_resting;     /* it waits without an event, until something may give its path light again */
     bool is_asking;      /* who sends over it has messages whose order may still change */
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
@@ -108,8 +108,8 @@ struct queues {
     double now_s;
     bool grows, lacks_memory; /* windows grow; without this they have no limit */
     bool fills;          /* segments are filled with what waits, and a small one waits for more room */
-    double segment_bits, offered_bits; /* the size of a segment; of them, what a connection may have in its own queues */
-    double (*choose)(void *, int64_t); /* to ask who sends for the next message of a connection: its bits, -1 for none */
+    double segment_bits, offered_bits; /* the largest segment; the most of a connection in its own queues */
+    double (*choose)(void *, int64_t); /* asks who sends for a connection's next message: its bits, -1 for none */
     void *chooser;
 };
 
