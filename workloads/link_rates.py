@@ -30,14 +30,15 @@ sends nothing any more."""
 def left(
     shaped_bps: Mapping[int, float], taken_bps: Mapping[int, float], told_bps: Mapping[int, float]
 ) -> dict[int, float]:
-    """Rate that other traffic leaves of each directed link; what was ``told_bps`` where that is about the same."""
-    found = {}
+    """Return the rate that other traffic leaves of each directed link; ``told_bps``, what was told before, where that
+    is about the same."""
+    rates_bps = {}
     for link, rate_bps in shaped_bps.items():
         taken = taken_bps.get(link, 0.0)
         now = rate_bps if taken < NOTICED * rate_bps else max(LEFT * rate_bps, rate_bps - taken)
         is_same = 0 < now < rate_bps and abs(now - told_bps[link]) < NOTICED * rate_bps
-        found[link] = told_bps[link] if is_same else now
-    return found
+        rates_bps[link] = told_bps[link] if is_same else now
+    return rates_bps
 
 
 def told(seen_s: float, rates_bps: Mapping[int, float]) -> dict[str, Any]:

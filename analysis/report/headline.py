@@ -271,8 +271,9 @@ def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     took = f"{words.span(_ratio(pair, told.number) for pair in closest)}"
     at, is_slower = _at(told, closest), _middle(told, closest) >= SAME_AS_FIRST
     settings, *each = [{pair.first.setting for pair in of} for of in (closest, *_by_label(told.ranked).values())]
-    if at and all(settings <= own for own in each) and any(settings < own for own in each):  # arms are held against
-        at += ", where every arm is compared"  # each other where all of them are
+    # Arms are compared with each other only where all of them are, and some ran elsewhere, too.
+    if at and all(settings <= own for own in each) and any(settings < own for own in each):
+        at += ", where every arm is compared"
     came = "came closest with" if is_slower else "took"
     if told.apart:
         verb = "took" if len(_by_label(told.ranked)) == 1 else came

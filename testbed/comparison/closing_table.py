@@ -105,18 +105,30 @@ def notes(records: Records, first: str) -> list[str]:
         meaning.append(SPREAD_MEANING)
     if any(map(_has_setup, records)):
         meaning.append(f"{SETUP_MEANING}{_older(records)}")
+    return [*meaning, *_p95_notes(cells), *_speed_up_notes(cells, first)]
+
+
+def _p95_notes(cells: Mapping[Cell, Records]) -> list[str]:
+    """Say in which cells p95 of GST is VALID in fewer trials than GST."""
+    fewer = []
+    for cell, trials in cells.items():
+        arm = _repeats(trials)
+        gst, p95 = (sum(repeats.is_valid(repeat, name) for repeat in arm) for name in (repeats.GST, GST_P95))
+        if p95 < gst and repeats.values(arm, "gst_p95_s"):
+            fewer.append(f"{cell} ({p95} of {gst})")
+    return [f"p95 and p99 are VALID in fewer trials than GST: {shortened(fewer, MOST_NAMED, '; ')}"] if fewer else []
+
+
+def _speed_up_notes(cells: Mapping[Cell, Records], first: str) -> list[str]:
+    """Say which arms have no speed-up, and of which it is no ranking, or by samples per second."""
     told: dict[str, list[str]] = {}
     by_jct: dict[str, str] = {}
     unlike: dict[str, str] = {}
     elsewhere: dict[str, None] = {}
     uncounted: dict[str, None] = {}
-    p95 = []
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         first_arm, own_arm = _repeats(base), _repeats(trials)
         ours, theirs = map(repeats.compared, (first_arm, own_arm))
-        gst, own = (sum(repeats.is_valid(one, name) for one in own_arm) for name in (repeats.GST, GST_P95))
-        if own < gst and repeats.values(own_arm, "gst_p95_s"):
-            p95.append(f"{cell} ({own} of {gst})")
         if not ratios.did_alike(ours, theirs):
             mine, other = (ratios.work_text(ratios.works(one)) for one in (theirs, ours))
             unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
@@ -130,8 +142,7 @@ def notes(records: Records, first: str) -> list[str]:
             by_jct.setdefault(cell.label, f"{cell.label} ({numbers})")
         elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
-    if p95:
-        meaning.append(f"p95 and p99 are VALID in fewer trials than GST: {shortened(p95, MOST_NAMED, '; ')}")
+    meaning = []
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
     if uncounted:

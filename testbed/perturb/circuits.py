@@ -112,12 +112,12 @@ def by_count(
         return history
     sent = np.cumsum(carried * len(windows) / carried.sum())
     starts_s, ends_s = (np.sort(moments) for moments in zip(*windows.values(), strict=True))
-    first, *others = history
-    found = [first]
-    for state, count in zip(others, sent[:-1].tolist(), strict=True):
+    first, *moved = history
+    with_sent = [first]
+    for state, count in zip(moved, sent[:-1].tolist(), strict=True):
         ended, begun = (int(np.searchsorted(moments, state.dark_s, "right")) for moments in (ends_s, starts_s))
-        found.append(state._replace(sent=min(max(count, ended), begun)))
-    return found
+        with_sent.append(state._replace(sent=min(max(count, ended), begun)))
+    return with_sent
 
 
 def sent_shares(history: History, iteration: int) -> NDArray[np.float64] | None:

@@ -258,9 +258,9 @@ struct player *player_new(struct arena *arena, const struct tables *t) {
     p->outbox = calloc(ordered, sizeof *p->outbox);
     p->blocked = malloc(ordered * sizeof *p->blocked);
     p->is_blocked = calloc(ordered, sizeof *p->is_blocked);
-    if (!p->outbox || !p->blocked || !p->is_blocked || !p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s ||
-        !p->is_there || !p->early || !p->carried || !p->parts || !p->given ||
-        !p->came_s || !p->due_s || !p->latest_s || !p->draws || !p->held_back) {
+    if (!p->connection || !p->sent || !p->agenda || !p->lacks || !p->queue || !p->there_s || !p->is_there ||
+        !p->early || !p->carried || !p->parts || !p->given || !p->came_s || !p->due_s || !p->latest_s || !p->draws ||
+        !p->held_back || !p->outbox || !p->blocked || !p->is_blocked) {
         player_free(p);
         return NULL;
     }
@@ -292,11 +292,11 @@ static void heap_put(struct player *p, struct heap *heap, double key, struct mes
         p->arena->lacks_memory = true;
         return;
     }
-    struct later one = {key, p->order++, message};
+    struct later last = {key, p->order++, message};
     int64_t at = heap->count++;
-    for (int64_t above; at && is_before(&one, &heap->of[above = (at - 1) / 2]); at = above)
+    for (int64_t above; at && is_before(&last, &heap->of[above = (at - 1) / 2]); at = above)
         heap->of[at] = heap->of[above];
-    heap->of[at] = one;
+    heap->of[at] = last;
 }
 
 static struct message heap_take(struct heap *heap) {
@@ -395,7 +395,9 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
     p->given[way] += bits;
     struct message m = {(int32_t)i, what, to, -1, way};
     if (p->t.ordered) {
-        heap_put(p, &p->outbox[way], -(double)p->t.bucket[what / 2], m);
+        /* No message overtakes one of an earlier iteration: its receiver may wait for that before it takes this one. */
+        double key = (double)i * (double)p->t.buckets - p->t.bucket[what / 2];
+        heap_put(p, &p->outbox[way], key, m);
         int said = arena->lacks_memory ? NO_MEMORY : arena->n.ask(arena->n.state, number, choose, arena);
         if (said < 0)
             arena->lacks_memory = true;
@@ -522,8 +524,8 @@ static void pass_gate(struct player *p, int64_t i, int32_t node, int64_t gate) {
 
 static void begin_worker(struct player *p, int64_t i, int32_t node, double start_s);
 
-/* Note when a worker's next forward pass begins and ends: each bucket's layers are computed, the last ones first, as soon
- * as their sums are there. Return how long it still takes. */
+/* Note when a worker's next forward pass begins and ends: each bucket's layers are computed, the last ones first, as
+ * soon as their sums are there. Return how long it still takes. */
 static double pass_forward(struct player *p, int64_t i, int32_t rank) {
     const struct tables *t = &p->t;
     const double *summed_s = p->iteration[i]->summed_s + rank * t->buckets;
@@ -814,9 +816,9 @@ static void note(struct player *p, struct message m) {
  * it had no step to take, by phase. Where steps jitter, `drawn_s` says how late they begin: double[iterations, draws],
  * and `sums_s` is written: double[iterations, workers], when a worker had all sums. Where forward passes begin early,
  * `forward_s` says how long they take: double[iterations, workers, buckets]. Then from the second iteration on buckets
- * are complete after the pass has ended, and `passes_s` is written: double[iterations, workers, 2], when the pass of the
- * next iteration begins and ends. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody has
- * begun the next.
+ * are complete after the pass has ended, and `passes_s` is written: double[iterations, workers, 2], when the pass of
+ * the next iteration begins and ends. Unless it is to go `to_the_end`, it ends after an iteration at whose end nobody
+ * has begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
                  const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, const double *forward_s,

@@ -78,8 +78,8 @@ struct connection {
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
     bool is_waiting;     /* something is lost, and the time to send it again has not come */
-    bool is_heard;       /* what was lost came to a link that is blocked: later something acknowledges what came before */
-    bool is_resting;     /* it waits without an event, as nothing is known to change until its path has light again */
+    bool is_heard;       /* what was lost came to a blocked link: what is sent later acknowledges what came before */
+    bool is_resting;     /* it waits without an event, until something may give its path light again */
     bool is_asking;      /* who sends over it has messages whose order may still change */
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
@@ -108,8 +108,8 @@ struct queues {
     double now_s;
     bool grows, lacks_memory; /* windows grow; without this they have no limit */
     bool fills;          /* segments are filled with what waits, and a small one waits for more room */
-    double segment_bits, offered_bits; /* the size of a segment; of them, what a connection may have in its own queues */
-    double (*choose)(void *, int64_t); /* to ask who sends for the next message of a connection: its bits, -1 for none */
+    double segment_bits, offered_bits; /* the largest segment; the most of a connection in its own queues */
+    double (*choose)(void *, int64_t); /* asks who sends for a connection's next message: its bits, -1 for none */
     void *chooser;
 };
 
@@ -390,6 +390,39 @@ static bool has_room(const struct queues *q, const struct connection *c, double 
     return c->offered_bits < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
 }
 
+/* Say how large the next segment of a connection is that cuts each message into equal segments, and how many messages
+ * end with it. */
+static double next_equal(const struct queues *q, struct connection *c, int32_t *ends) {
+    if (!c->left) {
+        double bits = messages_first(&c->messages);
+        messages_drop(&c->messages);
+        c->left = bits > q->segment_bits ? (int64_t)ceil(bits / q->segment_bits) : 1;
+        c->each_bits = bits / (double)c->left;
+    }
+    *ends = c->left == 1;
+    return c->each_bits;
+}
+
+/* Note that the next segment of a connection, with which so many messages end, is cut. */
+static void cut(struct queues *q, struct connection *c, int32_t ends) {
+    c->offered_bits += c->each_bits;
+    c->sent_bits += c->each_bits;
+    c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
+    if (c->is_flow) {
+        q->port[c->path[0]].others_bits += c->each_bits;
+        q->foreign++;
+    } else if (q->fills) {
+        c->begun_bits += c->each_bits;
+        for (int32_t i = 0; i < ends; i++) {
+            c->begun_bits -= messages_first(&c->messages);
+            messages_drop(&c->messages);
+        }
+        c->begun_bits = c->messages.count ? c->begun_bits : 0;
+    } else {
+        c->left--;
+    }
+}
+
 /* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
@@ -399,45 +432,17 @@ static void offer(struct queues *q, int32_t number) {
     fill(q, number);
     while (c->offered_bits < q->offered_bits && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
            is_open(c)) {
-        int32_t ends = 0;
-        if (q->fills) {
-            c->each_bits = next_filled(q, c, &ends);
-            if (!has_room(q, c, c->each_bits))
-                break;
-            if (c->is_flow)
-                q->foreign++;
-            else {
-                c->begun_bits += c->each_bits;
-                for (int32_t i = 0; i < ends; i++) {
-                    c->begun_bits -= messages_first(&c->messages);
-                    messages_drop(&c->messages);
-                }
-                c->begun_bits = c->messages.count ? c->begun_bits : 0;
-            }
-            c->left = 0;
-        } else if (c->is_flow) {
-            c->left = 1;
-            c->each_bits = fmin(q->segment_bits, c->given_bits - c->sent_bits);
-            q->foreign++;
-        } else if (!c->left) {
-            double bits = messages_first(&c->messages);
-            messages_drop(&c->messages);
-            c->left = bits > q->segment_bits ? (int64_t)ceil(bits / q->segment_bits) : 1;
-            c->each_bits = bits / (double)c->left;
-        }
+        int32_t ends;
+        c->each_bits = q->fills || c->is_flow ? next_filled(q, c, &ends) : next_equal(q, c, &ends);
+        if (q->fills && !has_room(q, c, c->each_bits))
+            break;
         int32_t s = new_segment(q);
         if (s < 0)
             return;
-        if (!q->fills)
-            ends = --c->left ? 0 : !c->is_flow;
-        c->offered_bits += c->each_bits;
-        c->sent_bits += c->each_bits;
-        c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
+        cut(q, c, ends);
         q->segment[s] = (struct segment){
             .bits = c->each_bits, .begun_s = q->now_s, .connection = number, .ends = ends};
         append(q, &q->port[c->path[0]], s);
-        if (c->is_flow)
-            q->port[c->path[0]].others_bits += c->each_bits;
         if (c->is_asking) {
             ask(q, number);
             fill(q, number);
@@ -522,8 +527,7 @@ int queues_send(struct queues *q, int64_t number, double bits) {
 }
 
 /* Let a connection ask for its messages, now and whenever at most a segment of those that it has got waits to be
- * sent.
- * All connections that do so ask the same. */
+ * sent. All connections that do so ask the same. */
 int queues_ask(struct queues *q, int64_t number, double (*choose)(void *, int64_t), void *chooser) {
     struct connection *c = &q->connection[number];
     q->choose = choose;
@@ -682,7 +686,7 @@ static void take_back(struct queues *q, int32_t number) {
 /* Send again what was taken back, and go on. */
 static void send_again(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
-    c->is_waiting = false;
+    c->is_waiting = c->is_resting = false;
     while (c->lost >= 0) {
         int32_t s = c->lost;
         struct segment *segment = &q->segment[s];
@@ -746,17 +750,21 @@ static void try_again(struct queues *q, int32_t number, bool has_end) {
         push(q, c->again_s, number, AGAIN);
 }
 
+/* Let a connection that rests send again when it would have done so: its path may change now. */
+static void wake(struct queues *q, int32_t number) {
+    struct connection *c = &q->connection[number];
+    if (!c->is_resting)
+        return;
+    while (c->again_s < q->now_s)
+        wait_longer(q, c);
+    c->is_resting = false;
+    push(q, c->again_s, number, AGAIN);
+}
+
 /* Let a port be dark from now on, or no more. With `tells` it drops packets as a full queue does. */
 int queues_darken(struct queues *q, int64_t l, int darkens, int tells) {
-    for (int32_t number = 0; number < q->connections; number++) {
-        struct connection *c = &q->connection[number];
-        if (!c->is_resting)
-            continue;
-        while (c->again_s < q->now_s)
-            wait_longer(q, c);
-        c->is_resting = false;
-        push(q, c->again_s, number, AGAIN);
-    }
+    for (int32_t number = 0; number < q->connections; number++)
+        wake(q, number);
     q->port[l].is_dark = darkens;
     q->port[l].tells = tells;
     serve(q, (int32_t)l);
@@ -767,6 +775,7 @@ int queues_darken(struct queues *q, int64_t l, int darkens, int tells) {
  * send it again has come. */
 int queues_move(struct queues *q, int64_t moved, const int32_t *path, int64_t hops) {
     int32_t number = (int32_t)moved, first = q->connection[number].path[0];
+    wake(q, number);
     take_back(q, number);
     if (q->lacks_memory || !take_path(q, &q->connection[number], path, hops))
         return NO_MEMORY;
@@ -848,12 +857,13 @@ int64_t queues_advance(struct queues *q, double until_s) {
             return NO_MEMORY;
         if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !queues_moves(q))
             break;
-        if (q->ended_count == 1 || (q->ended_count && !had_ended))
+        if (q->ended_count && !had_ended)
             last_s = fmin(until_s, e.at_s * (1 + EQUAL));
     }
     if (!q->ended_count && isfinite(until_s))
         q->now_s = fmax(q->now_s, until_s);
-    qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
+    if (q->ended_count > 1)
+        qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
     q->messages -= q->ended_count;
     return q->ended_count;
 }

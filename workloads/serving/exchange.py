@@ -7,7 +7,7 @@ subclass says what notes mean, where floats go, and what follows from a message.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from socket import socket
 
 import numpy as np
@@ -24,8 +24,6 @@ LONGEST_BYTES = 1 << 24
 """Limit on the bytes of a note: memory for it is taken before it is read."""
 
 Floats = NDArray[np.float32]
-Held = tuple[Floats, Callable[[Floats], None]]
-"""Weights, and the function by which a gradient changes them."""
 
 
 class Exchange(Framed):

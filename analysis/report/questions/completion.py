@@ -473,13 +473,13 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
         sentences = words.of_networks([[_largest(study, network, cells)] for network, cells in networks])
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
-    are_others = any(_has_other_workers(study, cell) or _is_with_others(study, cell) for cell in compared)
+    are_others = any(_is_by_samples(study, cell) or _has_other_workers(study, cell) for cell in compared)
     as_many = " with as many workers" if are_others else ""
     for what, is_so in (
-        ("Compared by samples per second, because numbers of workers differ", _has_other_workers),
+        ("Compared by samples per second, because numbers of workers differ", _is_by_samples),
         (
             "Compared by JCT with other numbers of workers, as samples per second are not known",
-            _is_with_others,
+            _has_other_workers,
         ),
         (f"On another network than {words.against(study.run)}{as_many}", _is_elsewhere),
     ):
@@ -506,11 +506,11 @@ def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
     return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
 
 
-def _has_other_workers(study: Study, cell: MeasuredCell) -> bool:
+def _is_by_samples(study: Study, cell: MeasuredCell) -> bool:
     return not _is_by_time(study, cell)
 
 
-def _is_with_others(study: Study, cell: MeasuredCell) -> bool:
+def _has_other_workers(study: Study, cell: MeasuredCell) -> bool:
     """Whether it has another number of workers than the first arm, and is compared by JCT all the same."""
     first = study.first(cell)
     return _is_by_time(study, cell) and first is not None and first.network.workers != cell.network.workers
@@ -519,7 +519,7 @@ def _is_with_others(study: Study, cell: MeasuredCell) -> bool:
 def _is_elsewhere(study: Study, cell: MeasuredCell) -> bool:
     """Whether it has as many workers as the first arm, on another network."""
     first = study.first(cell)
-    is_by_time = _is_by_time(study, cell) and not _is_with_others(study, cell)
+    is_by_time = _is_by_time(study, cell) and not _has_other_workers(study, cell)
     return is_by_time and first is not None and first.network != cell.network
 
 
@@ -528,7 +528,7 @@ def _beside(study: Study, found_in: Sequence[tuple[MeasuredCell, Interval]]) -> 
     cell = found_in[0][0]
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
-    if not _is_by_time(study, cell) or _is_with_others(study, cell):
+    if not _is_by_time(study, cell) or _has_other_workers(study, cell):
         return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
     return cell.label
 

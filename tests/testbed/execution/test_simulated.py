@@ -794,6 +794,16 @@ def test_a_flow_of_others_takes_its_share_of_links(
     assert (judged["verdict"], judged["numbers"]["gst"]["error"]) == ("SIMULATED", None), "shares of TCP are not known"
 
 
+@pytest.mark.parametrize("change", ["{kind: background, from: h0, to: h1}", FLOW])
+@pytest.mark.parametrize("scheme", ["ring", "ps", "halving_doubling"])
+def test_no_message_overtakes_one_of_an_iteration_before(change: str, scheme: str, tmp_path: Path) -> None:
+    """A worker that has all sums of an iteration still sends some on when it begins the next one, over a slow link."""
+    arms = f"arms=[{{topology: star(hosts=8), scheme: {scheme}}}]"
+    by_layer = "workload.overlap=layer", "workload.priority=layer"
+    _, outcome = played(tmp_path, arms, *by_layer, f"perturb=[{change}]", "links.rate=100 Mbit/s")
+    assert outcome.record["fidelity"]["verdict"] == "SIMULATED"
+
+
 def test_a_flow_that_goes_on_to_the_end_is_no_message_to_wait_for(tmp_path: Path) -> None:
     """A link with a rate of 1 % holds megabytes of it then; all that it has sent comes and is counted."""
     slow = "{kind: rate, links: [h1], direction: in, share: 1 %, at: iteration 9}"

@@ -337,6 +337,18 @@ def test_a_connection_that_nothing_was_known_to_relight_goes_on_when_its_time_co
     assert made.now_s == pytest.approx(0.2 * 63 + 1), "as it would have tried at 0.2, 0.6, 1.4, 3, 6.2 and 12.6 s"
 
 
+def test_a_connection_that_nothing_was_known_to_relight_goes_on_over_another_path() -> None:
+    made = Queues(np.full(2, 8 * SEGMENT_BYTES))
+    moved = made.connect([0])
+    made.darken(0, is_dark=True)
+    made.send(moved, SEGMENT_BYTES)
+    assert not made.advance()
+    made.move(moved, [1])
+    assert made.moves
+    assert list(made.advance()) == [moved]
+    assert made.now_s == pytest.approx(0.6 + 1), "it tried at 0.2 s, and does so again at 0.6 s"
+
+
 def test_who_sends_nothing_while_it_is_dark_loses_no_time() -> None:
     made = Queues(np.array([8e6, 8e6]))
     connection = made.connect([0, 1])

@@ -28,13 +28,13 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
     if part is not None:
         return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
-    served = servers(forest)
+    holders = servers(forest)
     copied = {copy: server for server, copy in replicas(forest).items()}
-    span = spans(job.buckets[-1][1], len(served))[served.index(copied.get(job.node, job.node))]
-    held = tasks.served(job, span)
+    span = spans(job.buckets[-1][1], len(holders))[holders.index(copied.get(job.node, job.node))]
+    served = tasks.served(job, span)
     total = job.training.iterations * job.world
     if job.node in copied:
-        return Replica(job.name, forest, sockets, held, total)
-    server = Server(job.name, forest, sockets, held, total)
-    server.keeper = Keeper(job.checkpoint, lambda: held[0])
+        return Replica(job.name, forest, sockets, served, total)
+    server = Server(job.name, forest, sockets, served, total)
+    server.keeper = Keeper(job.checkpoint, lambda: served[0])
     return server

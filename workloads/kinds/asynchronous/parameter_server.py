@@ -38,11 +38,13 @@ from testbed.workloads.kinds.asynchronous.ledger import Ledger
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.learning.parts import Span, spans
-from testbed.workloads.serving.exchange import FLOATS, NOTE, Floats, Held, Holder
+from testbed.workloads.serving.exchange import FLOATS, NOTE, Floats, Holder
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.session import WeightsSession
 
+Served = tuple[Floats, Callable[[Floats], None]]
+"""Weights, and the function by which a gradient changes them."""
 REPLY = struct.Struct("!IId")
 """The server's note before weights: the number of the worker's update, the version of these weights, and for how long
 (s) they were held back. Then come the :data:`NUMBERS` of each update that is new in them."""
@@ -192,9 +194,9 @@ class _Applying(Holder, Exchange):
     """A process that gets gradients and applies them to its weights. It has room for a gradient of each neighbour that
     sends some; all sizes are those of its part. What follows from a gradient is the subclass's."""
 
-    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], served: Served, updates: int) -> None:
         """Set up; ``updates`` is how many there are in all."""
-        (self._weights, self._apply), self._updates = held, updates
+        (self._weights, self._apply), self._updates = served, updates
         self._node = forest.nodes.index(name)
         self._replica = replicas(forest).get(self._node)
         self._gradients = {node: np.empty_like(self._weights) for node in sockets if node != self._replica}
@@ -242,8 +244,8 @@ class Server(_Applying):
         keeper: writes checkpoints.
     """
 
-    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
-        super().__init__(name, forest, sockets, held, updates)
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], served: Served, updates: int) -> None:
+        super().__init__(name, forest, sockets, served, updates)
         self._children, self._workers = sockets, forest.workers
         self._number = servers(forest).index(self._node)
         self._sent_on: deque[tuple[Connection, _Coming]] = deque()
@@ -326,8 +328,8 @@ class Replica(_Applying):
         kept: (rank, iteration) of the updates that it has, in their order.
     """
 
-    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], held: Held, updates: int) -> None:
-        super().__init__(name, forest, sockets, held, updates)
+    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], served: Served, updates: int) -> None:
+        super().__init__(name, forest, sockets, served, updates)
         self._parents = sockets
         self.kept: list[tuple[int, int]] = []
 

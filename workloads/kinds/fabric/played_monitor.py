@@ -12,7 +12,7 @@ from testbed.workloads.play.wires import Wires
 class Monitor:
     """A monitor as :class:`testbed.control.network_monitor.NetworkMonitor`; a look takes no time.
 
-    It has nothing to tell once ``is_awaited`` says so, or a trial whose links change again and again would not end.
+    It tells nothing once ``is_awaited`` returns False, or a trial whose links change again and again would not end.
     """
 
     def __init__(

@@ -137,6 +137,8 @@ class Planner:
         done = [counts[rank] for rank in range(world)]
         staleness = self._plan.options.staleness
         planner._turns = Turns.resumed(done, told.waiting, self._work.updates, staleness, now_s)
+        for node in self._lost:
+            planner.lose(node, now_s)
         planner.decided((), told.version, now_s)
         return planner
 

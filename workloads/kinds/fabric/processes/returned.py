@@ -115,6 +115,9 @@ class Returned(Server):
         done = [counts[rank] for rank in range(world)]
         staleness, now_s = self._plan.options.staleness, time.monotonic()
         self._turns = Turns.resumed(done, waiting, self._updates, staleness, now_s)
+        for rank, node in enumerate(self._plan.workers):
+            if node in self._former:
+                self._turns.lose(rank)
         self._losses.append(Loss(self._node, now_s - max(back.ago_s for back in self._backs.values()), kept))
         self._is_found = True
         told = Resume(self._history, kept, version, tuple(waiting), tuple(self.journal.entries))

@@ -151,10 +151,10 @@ class Server(Holder, Exchange):
         self.keeper = Keeper(None, lambda: self._weights)
         self._newest = State(self._weights, -1, 0)
         self._known = dict.fromkeys(plan.workers, 0)
-        """By node, how many entries of the journal came with the last weights that it was given,"""
+        """By node, how many entries of the journal came with the last weights that it was given."""
         self._gifts: dict[int, tuple[int, Recipient, int]] = {}
-        """and over which node it was given them (itself, if straight), as what, and how many entries it knew before;
-        until its next update is decided."""
+        """By node that was given weights, until its worker's next update is decided: over which node (itself, if
+        straight), as what, and how many entries of the journal it knew before."""
         self._gave: list[tuple[int, int]] = []
         self._history = 0
         self._loses_after_s = None if survival is None else survival.after_s
@@ -168,8 +168,8 @@ class Server(Holder, Exchange):
         self._alone_from: int | None = None
         """Number of steps that had been made when the replica was lost."""
         self._snapshots = self._fed = 0
-        """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
-        since."""
+        """Number of snapshots that were sent to the replica, and how many updates of the order it has in the last one
+        and was sent since."""
 
     def tells(self, write: Callable[..., None]) -> None:
         """Store ``write``, by which each step is written before anybody hears of it, if a replica may serve."""
@@ -359,7 +359,7 @@ class Server(Holder, Exchange):
     def _give(self, give: Give) -> None:
         """Send the newest weights along each way, when its time has come."""
         said_s, newest = self._begin_s(give), self._state()
-        recipients = {one[0]: one for one in give.recipients}
+        recipients = {recipient[0]: recipient for recipient in give.recipients}
         for (first, wait_s, rate_bps), onward in give.ways:
             nodes = recipients_of(first, onward, recipients)
             begin = min(self._known[node] for node in nodes)

@@ -15,7 +15,7 @@ from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
 from testbed.workloads.kinds.fabric.planning.planner import Planner, Work
-from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
+from testbed.workloads.kinds.fabric.processes.messages import Back, Gone, Lost, Note, Resume
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.server import Served, Survival
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
@@ -153,6 +153,27 @@ def test_what_was_answered_since_the_checkpoint_is_lost_and_who_waits_for_weight
     planner.ready(4, 3, 0.0, 0.0)
     said = planner.tick(0.0)
     assert {type(note).__name__ for _, note in said} >= {"Give"}
+
+
+def test_a_worker_that_is_lost_before_all_are_back_is_not_waited_for() -> None:
+    first, *_ = PLAN.workers
+    with closing(Server()) as server:
+        for node, update in zip(PLAN.workers, (4, 5, 6, 7), strict=True):
+            server.hear(node, Back(update, 0.1))
+        server._watch([*server._by_node], 60.0)
+        server._lose(first)
+        server.hear(PLAN.scheduler, Back(0, 0.2))
+        resume = server.told[-1]
+        assert isinstance(resume, Resume)
+        assert server._turns
+        assert 0 in server._turns._lost
+    before = Planner(PLAN, Work(4.0, 40, 0.0, 1, 1.0))
+    before.order = [0, 1, 2]
+    before.lose(first, 0.0)
+    before.tick(0.0)
+    planner = before.resumed(resume, 0.0)
+    assert (PLAN.server, Gone(first, ())) in planner.tick(0.0), "the new server is told as well"
+    assert 0 in planner._turns._lost
 
 
 @pytest.mark.parametrize("wrong", [(5, 1, 2, 3), (4, 1, 2, -1), (4, 1, 2, 4 * 41 + 3)])
