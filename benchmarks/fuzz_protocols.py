@@ -409,7 +409,7 @@ def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> 
     first, end = spans(FLOATS, len(served))[served.index(copied.get(node, node))]
     weights = np.zeros(end - first, np.float32)
     made = Replica if node in copied else Server
-    with made(name, forest, sockets, weights, partial(np.add, weights, out=weights), UPDATES) as server:
+    with made(name, forest, sockets, (weights, partial(np.add, weights, out=weights)), UPDATES) as server:
         server.barrier(patience_s)
         for _ in server.serve(1, 0, 1, patience_s):
             pass
