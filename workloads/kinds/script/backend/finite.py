@@ -6,6 +6,7 @@ So memory is read once for both, and the first bytes of a call do not wait for a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -43,4 +44,4 @@ def is_finite(tensor: torch.Tensor) -> bool:
     if not tensor.is_floating_point():
         return True
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
-    return bool(torch.isfinite(tensor.sum(dtype=wide))) or bool(torch.isfinite(tensor).all())
+    return math.isfinite(tensor.sum(dtype=wide).item()) or bool(torch.isfinite(tensor).all())

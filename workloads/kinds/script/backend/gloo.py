@@ -381,7 +381,7 @@ def _functional(name: str) -> Callable[..., Any]:
 
     def ask(keys: Any, *arguments: Any) -> Any:
         before = _here.sums, _here.is_functional
-        _here.sums = before[0] if place is None else arguments[place].lower() in OPS.values()
+        _here.sums = before[0] if place is None else arguments[place].lower() in OPS
         _here.is_functional = True
         try:
             with watcher.in_python():

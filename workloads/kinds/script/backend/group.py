@@ -89,6 +89,7 @@ class Group(Named):
         _, rank, size, _ = place
         super().__init__(rank, size, who.rows, number)
         self._place, self._who, self._members = place, who, list(members)
+        self._limit_s = place[3].total_seconds()
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._arrays = Arrays()
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
@@ -331,8 +332,7 @@ class Group(Named):
         self._who.engine.receive_any(
             others, slot, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
         )
-        limit_s = self._place[3].total_seconds()
-        self._who.watch.over(work, limit_s, lambda: "a receive from any rank", lambda: "")
+        self._who.watch.over(work, self._limit_s, lambda: "a receive from any rank", lambda: "")
         return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
@@ -462,8 +462,8 @@ class Group(Named):
 
     def _watched(self, work: Ours, what: Callable[[], str], opts: Any, operation: Any) -> Ours:
         given = getattr(opts, "timeout", None)
-        limit = given if given and given > timedelta(0) else self._place[3]
-        self._who.watch.over(work, limit.total_seconds(), what, lambda: str(self._who.engine.waits_for(operation)))
+        limit_s = given.total_seconds() if given and given > timedelta(0) else self._limit_s
+        self._who.watch.over(work, limit_s, what, lambda: str(self._who.engine.waits_for(operation)))
         return work
 
     def _failed(self, row: Row | None, error: BaseException) -> None:

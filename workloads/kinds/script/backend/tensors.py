@@ -16,7 +16,7 @@ from testbed.workloads.kinds.script.collectives.calls import DTYPES, SUMMED
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
 OTHER = "other"
-OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+OPS = ("sum", "avg")
 """Operations that the engine does; all others are Gloo's."""
 MOST_KNOWN = 256
 """Limit on the arrays that are kept: more than models have buckets."""
@@ -98,10 +98,9 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 def op_of(opts: Any) -> str:
     """Return ``sum`` or ``avg``; empty for an operation that the engine does not do."""
-    if opts is None:
+    if opts is None or (asked := opts.reduceOp) == dist.ReduceOp.SUM:
         return "sum"
-    asked = opts.reduceOp
-    return next((name for op, name in OPS.items() if asked == op), "")
+    return "avg" if asked == dist.ReduceOp.AVG else ""
 
 
 def is_summed(tensors: Sequence[torch.Tensor]) -> bool:
