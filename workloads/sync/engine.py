@@ -119,7 +119,8 @@ class Engine(Loop):
         """The number, an array of one, that is summed beside the gradient, if the chunks have a tally. It may be
         changed when the gradient may."""
         assert self._plan.tally is not None
-        return self._sums.parts[self._plan.tally]
+        assert isinstance(self._sums, FloatSums)
+        return self._sums.tally
 
     def replan(self, plan: Forest) -> None:
         if any(self._ready):

@@ -38,6 +38,7 @@ class FloatSums:
 
     Attributes:
         windows: which chunks wait for others.
+        tally: memory of the tally's chunk, an array of one; of none where there is no tally.
         turn: by chunk, what is to be done with it when its turn to be sent has come.
         dtype: of what travels: float32, or that of the ``gradient``.
     """
@@ -60,7 +61,7 @@ class FloatSums:
         counted = list(zip(plan.klass, plan.bucket, strict=True)) if each_bucket else plan.klass
         self.windows = Windows(counted[: plan.data], window if self._own else 0)
         self._flat = np.zeros(total_floats, dtype) if gradient is None else gradient
-        self._tally = np.zeros(0 if plan.tally is None else 1, self.dtype)
+        self.tally = np.zeros(0 if plan.tally is None else 1, self.dtype)
         self.turn: list[Act | None] = [None] * len(plan.first)
 
     @property
@@ -69,7 +70,7 @@ class FloatSums:
         spans = zip(self._plan.first, self._plan.last, strict=True)
         found = [self._flat[first:last] for first, last in spans]
         if self._plan.tally is not None:
-            found[self._plan.tally] = self._tally
+            found[self._plan.tally] = self.tally
         return found
 
     def begin(self) -> None:
@@ -80,7 +81,7 @@ class FloatSums:
         """Let the gate's chunks be added to."""
         for k in self._plan.members[gate] if not self._own else ():
             if k == self._plan.tally:
-                self._tally[:] = 0
+                self.tally[:] = 0
             else:
                 self._flat[self._plan.first[k] : self._plan.last[k]] = 0
 
@@ -92,7 +93,7 @@ class FloatSums:
     def add(self, k: int, at: int, terms: Numbers) -> None:
         """Add ``terms`` to chunk k from its float ``at`` on."""
         if k == self._plan.tally:
-            ours = self._tally
+            ours = self.tally
         else:
             at += self._plan.first[k]
             ours = self._flat[at : at + len(terms)]

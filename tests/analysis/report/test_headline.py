@@ -352,7 +352,7 @@ def test_a_run_without_a_finished_trial(run: Run) -> None:
 
 
 def test_arms_without_samples_per_second_are_told_with_their_numbers_of_workers(run: Run) -> None:
-    """What networks they ran on is in another sentence; one may be as large a star, of which one host is a server."""
+    """Another sentence says on which networks they ran; one may be as large a star, of which one host is a server."""
     ring = "Ring on fat-tree took 0.75× the job completion time of PS on fat-tree"
     bml = "BML on BCube took 0.50× the job completion time of PS on fat-tree"
 

@@ -178,7 +178,7 @@ def test_a_flow_and_a_message_share_a_link_evenly_and_the_flow_goes_on() -> None
 
 
 def test_the_end_of_a_message_waits_behind_a_flow_where_segments_are_filled() -> None:
-    """A flow has two segments in the queue. What is left of a message after full segments is small, so it joins the
+    """A flow has two segments in the queue. The rest of a message after full segments is small, so it joins the
     queue only when these have begun to leave, and then waits behind the flow's."""
     ends_s = []
     for fills in (False, True):

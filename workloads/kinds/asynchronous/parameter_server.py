@@ -192,7 +192,7 @@ class _Coming:
 
 class _Applying(Holder, Exchange):
     """A process that gets gradients and applies them to its weights. It has room for a gradient of each neighbour that
-    sends some; all sizes are those of its part. What follows from a gradient is the subclass's."""
+    sends some; all sizes are those of its part. The subclass decides what follows from a gradient."""
 
     def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], served: Served, updates: int) -> None:
         """Set up; ``updates`` is how many there are in all."""

@@ -105,7 +105,7 @@ def op_of(opts: Any) -> str:
 
 def is_summed(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the engine can add these tensors."""
-    return all(each.layout == torch.strided and _NAMES.get(each.dtype) in SUMMED for each in tensors)
+    return all(each.layout == torch.strided and dtype_name(each) in SUMMED for each in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:

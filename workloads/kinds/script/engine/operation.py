@@ -123,7 +123,7 @@ class Operation:
     def takes(self, k: int, queued: Callable[[Numbers], bool]) -> bool:
         """Whether there is room for chunk k now."""
         is_taken = self._open[self._plan.gate[k]] and self._sums.take(k, queued)
-        if is_taken and k in self._unseen:
+        if is_taken:
             self._see(k)
         return is_taken
 
