@@ -14,12 +14,17 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.feeding_account import Feeding
 from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
-from testbed.workloads.kinds.fabric.losses_account import NOBODY, Losses
+from testbed.workloads.kinds.fabric.losses_account import NOBODY, Feeding, Losses
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent
-from testbed.workloads.kinds.fabric.replication_account import Replicated, replicated, until, with_behind
-from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
+from testbed.workloads.kinds.fabric.replication_account import (
+    Replicated,
+    TakenOver,
+    replicated,
+    taken_over,
+    until,
+    with_behind,
+)
 from testbed.workloads.kinds.transfers import Carried, Purpose
 from testbed.workloads.learning.updates import Step, Update
 

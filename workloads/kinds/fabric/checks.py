@@ -10,8 +10,8 @@ from testbed.base.check import Check
 from testbed.workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
 from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.base import Expected, Told
-from testbed.workloads.kinds.fabric.kind import DIVERGENCE
 from testbed.workloads.kinds.fabric.measures import APPLIED
+from testbed.workloads.kinds.fabric.parts import DIVERGENCE
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from testbed.workloads.kinds.fabric import sums
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
@@ -57,6 +58,11 @@ class Step:
     @property
     def entries(self) -> list[Entry]:
         return [(number, int(self.fate)) for number in self.unit.members]
+
+    @property
+    def line(self) -> list[Any]:
+        """The step as a process reports it: its fate, and the numbers of its updates, their versions and shares."""
+        return [int(self.fate), self.unit.members, self.unit.versions, self.unit.shares]
 
 
 class Journal:

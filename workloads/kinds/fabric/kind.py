@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.job import LARGEST
-from testbed.workloads.kinds.base import Asked, Expected, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.fabric import plan as plans
-from testbed.workloads.kinds.fabric.notes import NOTES
+from testbed.workloads.kinds.fabric.parts import (
+    NOTES,
+    DivergenceCheck,
+    FabricPredictor,
+    FabricReports,
+    FabricSimulation,
+    FabricSurvivor,
+    FabricUnknown,
+    ScheduledSamples,
+    ScheduledWording,
+)
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.predictor import FabricPredictor
-from testbed.workloads.kinds.fabric.reports import FabricReports
-from testbed.workloads.kinds.fabric.simulation import FabricSimulation
-from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
 from testbed.workloads.kinds.parts import (
     Carrier,
     Control,
@@ -31,7 +35,6 @@ from testbed.workloads.kinds.parts import (
     Predictor,
     Simulation,
     Survivor,
-    Unknown,
     Wording,
 )
 from testbed.workloads.kinds.process import Process
@@ -42,53 +45,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from testbed.workloads.job import WorkerJob
-    from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
 MOST_EXACT = 2**24
 """Whole numbers up to this are exact in float32."""
-
-DIVERGENCE = About(
-    "divergence",
-    sees="a server whose weights went further from its replica's than the scheme allows",
-    misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
-)
-
-
-class DivergenceCheck(OwnChecks[Fabric]):
-    """The checks of a server that has a replica."""
-
-    abouts = (DIVERGENCE,)
-
-    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
-        from testbed.workloads.kinds.fabric import checks
-
-        return checks.judge(plan, told, expected)
-
-
-class ScheduledSamples(OwnSamples):
-    """Samples of updates that are summed on their way, or dropped."""
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
-
-        return ScheduledMeasures()
-
-
-class ScheduledWording(Wording):
-    """Words for updates that may be summed."""
-
-    def least_gst(self, bound: str, whole: str) -> str:
-        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
-
-
-class FabricUnknown(Unknown[Fabric]):
-    """Facts about processes that schedule."""
-
-    def load(self, plan: Fabric) -> str:
-        return "what a scheduler and daemons take of the cores is not measured"
 
 
 class FabricKind(Kind[Fabric]):
@@ -121,12 +82,7 @@ class FabricKind(Kind[Fabric]):
         self.check_form(plan, topology)
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
-        fix = "or compare it with other schemes in an experiment of its own"
-        if asked.overlap != "none":
-            problem = f"scheme {plan.scheme} schedules whole updates, so overlap: {asked.overlap} is not possible"
-            raise SpecError(problem, fix=f"remove overlap, {fix}")
-        refuse_no_computing(plan, asked)
-        refuse_switches(plan, topology)
+        refuse_unplannable(plan, topology, asked, "updates")
         if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
             raise SpecError(
                 f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
@@ -234,26 +190,23 @@ def _replica(plan: Fabric, node: int) -> tuple[str, str]:
     return "replica", f"{plan.nodes[node]}, at most {most} behind the server; {sums} may sum for it"
 
 
-def refuse_no_computing(plan: Fabric, asked: Asked) -> None:
-    """Return only if workers compute, really or at a pace.
+def refuse_unplannable(plan: Fabric, topology: Topology, asked: Asked, what: str) -> None:
+    """Return only if a scheduler can plan what is asked; ``what`` is what workers send.
 
     Raises:
-        SpecError: they do not.
+        SpecError: synchronisation is to overlap computing, nothing is computed, or a switch is to add.
     """
+    if asked.overlap != "none":
+        raise SpecError(
+            f"scheme {plan.scheme} schedules whole {what}, so overlap: {asked.overlap} is not possible",
+            fix="remove overlap, or compare it with other schemes in an experiment of its own",
+        )
     if asked.mode == "none":
         raise SpecError(
             f"scheme {plan.scheme} schedules updates that are computed one after the other, and with compute: none "
             "nothing is computed between two of them",
             fix="give a pace: compute: {mode: paced, ...}",
         )
-
-
-def refuse_switches(plan: Fabric, topology: Topology) -> None:
-    """Return only if no switch is to add.
-
-    Raises:
-        SpecError: one is.
-    """
     if any(node.ina for node in topology.nodes):
         raise SpecError(
             f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",

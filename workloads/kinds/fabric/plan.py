@@ -14,7 +14,7 @@ import numpy as np
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.workloads.kinds.asynchronous.plan import Steps, UpdatesCost
-from testbed.workloads.kinds.fabric.rates import RateSettings, rule
+from testbed.workloads.kinds.fabric.rates import rule
 from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 from testbed.workloads.kinds.fabric.scheduling.network import only_path
 from testbed.workloads.kinds.process import Process, process, workers
@@ -76,9 +76,8 @@ class Options:
         """
         if self.rate == "constant":
             return lambda _version, _computed_on: 1.0
-        settings = RateSettings(learning_rate, self.c, self.delay_bound)
-        of = rule(self.rate, settings)
-        return lambda version, computed_on: of(settings, version + 1, version - computed_on) / learning_rate
+        of = rule(self.rate, learning_rate, self.c, self.delay_bound)
+        return lambda version, computed_on: of(version + 1, version - computed_on) / learning_rate
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
-from testbed.workloads.kinds.fabric.played_monitor import Monitor
-from testbed.workloads.kinds.fabric.played_scheduler import Scheduler
+from testbed.workloads.kinds.fabric.played_scheduler import Monitor, Scheduler
 from testbed.workloads.kinds.fabric.played_transfers import Transfers
 from testbed.workloads.kinds.fabric.processes.messages import (
     Arrived,
@@ -151,8 +150,8 @@ class Played:
             name = f"{names[node]}.daemon" if node in self._daemons else names[node]
             said[name] = [self._served(server)]
         if self._replica is not None:
-            copied = {"copied": _lines(self._replica.journal), "received": self._replica.received}
-            said[names[self._replica.node]] = [copied]
+            copied = [step.line for step in self._replica.journal.steps]
+            said[names[self._replica.node]] = [{"copied": copied, "received": self._replica.received}]
         said[names[self._plan.scheduler]] = [self._scheduler.said()]
         return said
 
@@ -164,7 +163,11 @@ class Played:
     def _served(self, server: _Server) -> dict[str, Any]:
         """Return what a server reports, as :meth:`.server.Server.said`."""
         journal = server.journal
-        said = {"journal": _lines(journal), "received": server.received, "update_bytes": self._bytes[server.shard]}
+        said = {
+            "journal": [step.line for step in journal.steps],
+            "received": server.received,
+            "update_bytes": self._bytes[server.shard],
+        }
         if self._replica is not None:
             said |= {"leads": journal.leads, "norms": list(journal.norms.items()), "momentum": 0.0}
         return said
@@ -411,11 +414,6 @@ class Played:
 
 def _unit(told: Gradient) -> Unit:
     return Unit(told.members, told.versions, told.group >= 0, told.shares)
-
-
-def _lines(journal: Journal) -> list[list[Any]]:
-    """Return a journal as processes report it."""
-    return [[int(step.fate), step.unit.members, step.unit.versions, step.unit.shares] for step in journal.steps]
 
 
 def _no_norm(_rank: int, _iteration: int) -> float:

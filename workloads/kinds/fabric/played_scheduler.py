@@ -1,4 +1,5 @@
-"""The scheduler of a trial in simulated time: its planner hears what notes tell when they are there."""
+"""The scheduler of a trial in simulated time, and the monitor that tells it the rates of links, less what flows of
+others take."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.played_transfers import Transfers
 from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, Arrived, Decided, Nears, Note, Ready
+from testbed.workloads.link_rates import EVERY_S, left
 from testbed.workloads.play.wires import Wires
 
 SOON_S = 1e-6
@@ -22,7 +24,8 @@ Obey = Callable[[int, Note], None]
 
 
 class Scheduler:
-    """A scheduler, as :class:`.scheduler.Scheduler`; planning takes it no time."""
+    """A scheduler, as :class:`.scheduler.Scheduler`: its planner hears what notes tell when they are there; planning
+    takes no time."""
 
     def __init__(self, plan: Fabric, work: Work, wires: Wires, transfers: Transfers, obey: Obey) -> None:
         self._plan, self._wires, self._transfers, self._obey = plan, wires, transfers, obey
@@ -32,14 +35,8 @@ class Scheduler:
 
     def said(self) -> dict[str, Any]:
         """Report as the process does."""
-        moved = [
-            [
-                *(each.planned.source, each.planned.target, each.planned.size_bytes, each.planned.members),
-                *(each.planned.shard, each.planned.start_s, each.planned.end_s, each.arrived_s),
-            ]
-            for each in self._planner.traffic.moved
-        ]
-        return {"time": 0.0, "clock_s": 0.0, "plans_s": [], "order": self._planner.order, "transfers": moved}
+        transfers = self._planner.traffic.told()
+        return {"time": 0.0, "clock_s": 0.0, "plans_s": [], "order": self._planner.order, "transfers": transfers}
 
     def tell(self, source: int, note: Note) -> None:
         """Send it a note from a node."""
@@ -86,3 +83,47 @@ class Scheduler:
 def _at_s(note: Arrived | Nears, now_s: float) -> float:
     """Return since when that is so of which a note tells."""
     return now_s if note.at_s is None else min(now_s, note.at_s)
+
+
+class Monitor:
+    """A monitor as :class:`testbed.control.network_monitor.NetworkMonitor`; a look takes no time.
+
+    It tells nothing once ``is_awaited`` returns False, or a trial whose links change again and again would not end.
+    """
+
+    def __init__(
+        self, wires: Wires, tell: Callable[[Mapping[int, float]], None], is_awaited: Callable[[], bool]
+    ) -> None:
+        self._wires, self._tell, self._is_awaited = wires, tell, is_awaited
+        self._shaped = dict(enumerate(wires.links.topology.rates_bps))
+        self._told, self._taken = self._shaped.copy(), dict[int, float]()
+        if wires.links.has_flows:
+            self._before = wires.links.others_bytes()
+            wires.at(wires.now_s + EVERY_S, self._look)
+
+    def change(self, rates_bps: Mapping[int, float]) -> None:
+        """Tell of links that have these rates now."""
+        if not self._is_awaited():
+            return
+        if not self._wires.links.has_flows:
+            self._tell(rates_bps)
+            return
+        self._shaped |= rates_bps
+        self._tell_of_changes()
+
+    def _look(self) -> None:
+        """Tell what flows have taken since the last look; look again, unless nothing moves any more."""
+        if not self._is_awaited() or self._wires.links.is_stuck(math.inf):
+            return
+        now = self._wires.links.others_bytes()
+        self._taken = dict(enumerate((8 * (now - self._before) / EVERY_S).tolist()))
+        self._before = now
+        self._tell_of_changes()
+        self._wires.at(self._wires.now_s + EVERY_S, self._look)
+
+    def _tell_of_changes(self) -> None:
+        now = left(self._shaped, self._taken, self._told)
+        changed = {link: rate_bps for link, rate_bps in now.items() if rate_bps != self._told[link]}
+        if changed:
+            self._told = now
+            self._tell(changed)

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Floats, Refusal, Told
-from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
+from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_unplannable
+from testbed.workloads.kinds.fabric.parts import FabricPredictor, FabricSimulation
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
-from testbed.workloads.kinds.fabric.predictor import FabricPredictor
-from testbed.workloads.kinds.fabric.simulation import FabricSimulation
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
 from testbed.workloads.kinds.parts import Carrier, Lots, OwnSamples, Survivor, Wording
@@ -55,13 +53,7 @@ class SynchronousKind(FabricKind):
     survivor = Survivor[Fabric]()  # of nobody: an iteration would lack a lost worker's gradient
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
-        if asked.overlap != "none":
-            raise SpecError(
-                f"scheme {plan.scheme} schedules whole gradients, so overlap: {asked.overlap} is not possible",
-                fix="remove overlap, or compare it with other schemes in an experiment of its own",
-            )
-        refuse_no_computing(plan, asked)
-        refuse_switches(plan, topology)
+        refuse_unplannable(plan, topology, asked, "gradients")
 
     def cannot(self, plan: Fabric) -> Mapping[str, Refusal]:
         fix = "leave the scheme out of this experiment"

@@ -17,11 +17,11 @@ from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.journal import Step
 from testbed.workloads.kinds.fabric.journal_lines import FIX
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Order, Weights
 from testbed.workloads.kinds.fabric.processes.server import Served, Server, State
 from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.processes.worker import Client
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.session import Model

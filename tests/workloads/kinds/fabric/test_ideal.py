@@ -18,8 +18,8 @@ from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.ideal import MOST_UPDATES, Run, predicted, run
 from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
 from testbed.workloads.kinds.fabric.planning.work import Work
-from testbed.workloads.kinds.fabric.scheduling import divergence
 from testbed.workloads.kinds.fabric.sums import rates
+from tests.workloads.kinds.fabric.scheduling.leads import bound
 
 from .plain_server import played
 
@@ -381,7 +381,7 @@ def _check_leads(found: Run, plan: Fabric, momentum: float) -> None:
         if options.divergence_updates is not None:
             assert lead <= options.divergence_updates
         elif lead > 1:
-            assert divergence.bound(0.0, norms, momentum, replicated) <= options.divergence_bound * (1 + 1e-9)
+            assert bound(0.0, norms, momentum, replicated) <= options.divergence_bound * (1 + 1e-9)
 
 
 def _wrong(found: Run, plan: Fabric, updates: int) -> str:

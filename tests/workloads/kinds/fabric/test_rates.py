@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from testbed.base.errors import SchemeError
-from testbed.workloads.kinds.fabric.rates import RateSettings, rule
+from testbed.workloads.kinds.fabric.rates import rule
 
-ASKED = RateSettings(learning_rate=0.1, c=2, delay_bound=4)
+ASKED: dict[str, Any] = {"learning_rate": 0.1, "c": 2, "delay_bound": 4}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ ASKED = RateSettings(learning_rate=0.1, c=2, delay_bound=4)
     ],
 )
 def test_a_rate(name: str, iteration: int, delay: int, rate: float) -> None:
-    assert rule(name, ASKED)(ASKED, iteration, delay) == pytest.approx(rate, rel=1e-12)
+    assert rule(name, **ASKED)(iteration, delay) == pytest.approx(rate, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +38,18 @@ def test_a_rate(name: str, iteration: int, delay: int, rate: float) -> None:
         ),
         (
             "worst_case",
-            RateSettings(0.1),
+            {"learning_rate": 0.1},
             "rate=worst_case needs the largest delay that an update may have\n  fix: give a delay_bound",
         ),
         (
             "adaptive",
-            RateSettings(0.1, c=float("nan")),
+            {"learning_rate": 0.1, "c": float("nan")},
             "rate=adaptive with a learning rate of 0.1 and c of nan is impossible\n"
             "  fix: give both as finite numbers above 0",
         ),
     ],
 )
-def test_what_makes_no_rate(name: str, asked: RateSettings, said: str) -> None:
+def test_what_makes_no_rate(name: str, asked: dict[str, Any], said: str) -> None:
     with pytest.raises(SchemeError) as error:
-        rule(name, asked)
+        rule(name, **asked)
     assert str(error.value) == said

@@ -14,7 +14,6 @@ from dataclasses import replace
 from testbed.workloads.kinds.fabric.plan import Options
 from testbed.workloads.kinds.fabric.planning.settled import Unit, units
 from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from testbed.workloads.kinds.fabric.scheduling.divergence import changes
 from testbed.workloads.kinds.fabric.scheduling.model import Replication, Update, Way
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
@@ -68,5 +67,6 @@ class Copying:
     def settled(self, unit: Unit) -> list[float]:
         """Note that the way of a unit is settled, and return the rates of its updates."""
         known = [self._behind.pop(number) for number in unit.members]
-        self._history = changes(self._history, [update.norm for update, _ in known], self._momentum)[-1]
+        for update, _ in known:
+            self._history = self._momentum * self._history + update.norm
         return [rate for _, rate in known]

@@ -16,7 +16,8 @@ the server is settled, so the replica never gets what is dropped.
 
 Weights are sent to a worker once the server's link has something left for it. Others wait, and get newer ones.
 
-Several servers have a shard of the weights each. What they are told they are all told in one order (:mod:`.commits`).
+Several servers have a shard of the weights each. What they are told they are all told in one order
+(:class:`.traffic.Commits`).
 
 Where each iteration has a root in place of a server, all updates that wait are of one iteration, for nobody is given a
 sum before it has all gradients. Those who still ask for a sum ask for that of the iteration before.
@@ -33,11 +34,9 @@ import numpy as np
 
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.planning.commits import Commits
 from testbed.workloads.kinds.fabric.planning.copying import Copying
-from testbed.workloads.kinds.fabric.planning.giving import Branch, branches
-from testbed.workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
-from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Leg, Traffic, fastest_bps
+from testbed.workloads.kinds.fabric.planning.settled import Branch, Piece, Settled, Unit, branches, units
+from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Commits, Leg, Traffic, fastest_bps
 from testbed.workloads.kinds.fabric.planning.turns import Turn, Turns
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes.messages import (

@@ -12,11 +12,11 @@ its links is not told to begin.
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import NEAR_S
@@ -79,6 +79,16 @@ class Traffic:
         moved = Moved(transfer, transfer.end_s)
         self._running[leg(transfer)].append(moved)
         self.moved.append(moved)
+
+    def told(self) -> list[list[Any]]:
+        """Return the transfers in the form in which a scheduler reports them."""
+        return [
+            [
+                *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
+                *(one.planned.shard, one.planned.start_s, one.planned.end_s, one.arrived_s),
+            ]
+            for one in self.moved
+        ]
 
     def planned(self, source: int, target: int, members: Sequence[int], shard: int = 0) -> Transfer:
         """Return the last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
@@ -214,3 +224,29 @@ def _until(rates: Sequence[tuple[float, float]], now_s: float) -> tuple[tuple[fl
     on."""
     most = max(rate for _, rate in rates)
     return ((max(now_s, rates[0][0]), most),)
+
+
+class Commits:
+    """The point to which several servers, with a shard of the weights each, may go in the order of updates.
+
+    A worker gets one version of all shards (MLfabric, section 10.2), so servers must agree on what each version is. The
+    scheduler decides it for all of them: it tells them in one order what may be applied, what is dropped, and who gets
+    weights. Each server applies its shard of an update when the scheduler knows that all shards are there. So whatever
+    a server is told finds each of them in the same state, and their journals are equal.
+
+    Attributes:
+        count: so many updates, from the first one on.
+    """
+
+    def __init__(self, servers: int) -> None:
+        self._servers = servers
+        self._there: Counter[int] = Counter()
+        self.count = 0
+
+    def arrived(self, members: Sequence[int], order: Sequence[int]) -> bool:
+        """Note that a shard of these updates is at its server; return whether more may be applied than before."""
+        self._there.update(members)
+        before = self.count
+        while self.count < len(order) and self._there[order[self.count]] == self._servers:
+            self.count += 1
+        return self.count > before

@@ -23,7 +23,12 @@ _FAR = 2**63
 
 
 @dataclass(frozen=True)
-class Push:
+class Note:
+    """A message; each of its types follows."""
+
+
+@dataclass(frozen=True)
+class Push(Note):
     """Note of a worker to its daemon: the shared memory has its update, computed on ``version``."""
 
     iteration: int
@@ -32,7 +37,7 @@ class Push:
 
 
 @dataclass(frozen=True)
-class Ready:
+class Ready(Note):
     """Note of a daemon to the scheduler: its worker's update waits to be sent."""
 
     update: int
@@ -41,7 +46,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Send:
+class Send(Note):
     """Note of the scheduler to a daemon: send its worker's update.
 
     Attributes:
@@ -63,7 +68,7 @@ class Send:
 
 
 @dataclass(frozen=True)
-class Gather:
+class Gather(Note):
     """Note of the scheduler to an aggregator: sum these updates and send the sum on.
 
     Attributes:
@@ -82,7 +87,7 @@ class Gather:
 
 
 @dataclass(frozen=True)
-class SendSums:
+class SendSums(Note):
     """Note of the scheduler to an aggregator: send a group's sum on, once it is complete; otherwise as
     :class:`Send`."""
 
@@ -93,7 +98,7 @@ class SendSums:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Note):
     """Note before floats: they are one update, or the sums of several.
 
     Attributes:
@@ -117,7 +122,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class Arrived(Note):
     """Note to the scheduler: the data that a :class:`Gradient` announced is there; without members, weights. ``at_s``
     is since when, by the scheduler's clock, as far as that is known."""
 
@@ -128,7 +133,7 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Nears:
+class Nears(Note):
     """Note to the scheduler: the data, named as in :class:`Arrived`, has come so far that the rest takes ``left_s``,
     which is :data:`NEAR_S` or less, if it comes as fast."""
 
@@ -140,7 +145,7 @@ class Nears:
 
 
 @dataclass(frozen=True)
-class Order:
+class Order(Note):
     """Note of the scheduler to a server, which tells its replica: apply updates in this order, after those told before.
     ``norms`` are theirs, with the learning rate applied; 0 where nobody needs them."""
 
@@ -150,7 +155,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class Dropped(Note):
     """Note of the scheduler to a server, which tells its replica: this update will not come."""
 
     update: int
@@ -158,7 +163,7 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(Note):
     """Note of the scheduler to one of several servers: all servers have this many updates of the order, and may apply
     them. Commits, drops and :class:`Give` come to all servers in one order, so that all do the same."""
 
@@ -166,7 +171,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decided(Note):
     """Note of the first server to the scheduler and the replica: the fates of updates, in order, as (number, fate)."""
 
     entries: tuple[tuple[int, int], ...]
@@ -174,7 +179,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Held:
+class Held(Note):
     """Note of a replica to the server: how many updates of the order it has, without a gap, and how many times it had
     been sent a :class:`Snapshot` before."""
 
@@ -183,7 +188,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Note):
     """Note of a server to its replica, before floats: the weights as they are, and with momentum the velocity. From
     here on the replica gets all updates from the server, and nothing that came before counts.
 
@@ -215,7 +220,7 @@ def recipients_of(first: int, onward: Sequence[int], recipients: Container[int])
 
 
 @dataclass(frozen=True)
-class Give:
+class Give(Note):
     """Note of the scheduler to a server: send the newest weights, or its shard of them.
 
     Attributes:
@@ -230,7 +235,7 @@ class Give:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(Note):
     """Note of the scheduler to a distributor: pass on the weights for another node, once they are there; otherwise as
     :class:`Send`."""
 
@@ -242,7 +247,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Weights:
+class Weights(Note):
     """Note before floats: weights of one version, or a shard of them.
 
     Attributes:
@@ -268,7 +273,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Note):
     """Note of a daemon to its worker: the shared memory has new weights; as :class:`Weights`. ``kept`` is how many
     entries of the journal are still true if the server was started again since the last ones; None if it was not."""
 
@@ -282,7 +287,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Disband:
+class Disband(Note):
     """Note of the scheduler to an aggregator: this group is not summed after all, for a process of it is lost. Its
     members send their updates again."""
 
@@ -290,7 +295,7 @@ class Disband:
 
 
 @dataclass(frozen=True)
-class Gone:
+class Gone(Note):
     """Note of the scheduler to a server, or of a server to the scheduler: a node's daemon is lost. Where there is a
     replica, the scheduler also sends it to daemons: one of them is lost, so nothing goes to the replica any more but
     from the server. It sends it to all when the server or the replica is lost; and either of these two sends it to the
@@ -305,7 +310,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Joined:
+class Joined(Note):
     """Note to the scheduler, after it has told that the server is lost: this process has no data left from that server.
 
     Attributes:
@@ -320,7 +325,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Serve:
+class Serve(Note):
     """Note of the scheduler to the replica: the server is lost, serve in its place.
 
     Attributes:
@@ -334,7 +339,7 @@ class Serve:
 
 
 @dataclass(frozen=True)
-class Back:
+class Back(Note):
     """Note to a server that was started again: this process has found it.
 
     Attributes:
@@ -347,7 +352,7 @@ class Back:
 
 
 @dataclass(frozen=True)
-class Resume:
+class Resume(Note):
     """Note of a server that was started again to the scheduler, when all have found it; and of the scheduler to
     daemons: all that was sent before is void.
 
@@ -367,58 +372,29 @@ class Resume:
 
 
 @dataclass(frozen=True)
-class Renewed:
+class Renewed(Note):
     """Note of a daemon to the scheduler: all that follows was sent after :class:`Resume`."""
 
     history: int
 
 
 @dataclass(frozen=True)
-class Lost:
+class Lost(Note):
     """Note of a daemon to a server that was started again: this update was computed on weights that were lost."""
 
     update: int
 
 
 @dataclass(frozen=True)
-class End:
+class End(Note):
     """Note to the scheduler: this process has nothing left to do. And from the scheduler: no process has. A server
     tells its replica, after all else. Once the scheduler is lost, the server takes its place."""
 
 
-Note: TypeAlias = (
-    Push
-    | Ready
-    | Send
-    | Gather
-    | SendSums
-    | Gradient
-    | Arrived
-    | Nears
-    | Order
-    | Dropped
-    | Commit
-    | Decided
-    | Held
-    | Snapshot
-    | Give
-    | Pass
-    | Weights
-    | Given
-    | Disband
-    | Gone
-    | Joined
-    | Serve
-    | Back
-    | Resume
-    | Renewed
-    | Lost
-    | End
-)
 MOST_VALUES = 2**18
 """Limit on the values in one note. The longest note names each update that waits, and how many of them each worker has
 sent."""
-_TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
+_TYPES: dict[str, type[Note]] = {one.__name__: one for one in Note.__subclasses__()}
 
 
 def encode(note: Note) -> bytes:

@@ -15,12 +15,12 @@ from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes import shared
-from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.replica import Replica
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
 from testbed.workloads.kinds.fabric.processes.server import Served, Server, Survival
+from testbed.workloads.kinds.fabric.processes.worker import Client
 from testbed.workloads.kinds.fabric.sums import history
 from testbed.workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer
 from testbed.workloads.learning import checkpoint

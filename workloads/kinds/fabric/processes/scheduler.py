@@ -125,19 +125,8 @@ class Scheduler(NoBuckets, Exchange):
         their own converts to ours (:mod:`testbed.lab.baremetal.controller.fleet`). ``plans_s`` is what each batch took
         to plan."""
         now_s = time.monotonic()
-        return {
-            "time": now_s,
-            "clock_s": now_s,
-            "plans_s": self._took_s,
-            "order": self._planner.order,
-            "transfers": [
-                [
-                    *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
-                    *(one.planned.shard, one.planned.start_s, one.planned.end_s, one.arrived_s),
-                ]
-                for one in self._planner.traffic.moved
-            ],
-        }
+        told = {"time": now_s, "clock_s": now_s, "plans_s": self._took_s}
+        return told | {"order": self._planner.order, "transfers": self._planner.traffic.told()}
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         now_s, node = time.monotonic(), connection.node

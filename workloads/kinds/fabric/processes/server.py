@@ -6,7 +6,7 @@ tells the server how many updates it has, and the server goes no further ahead o
 
 One of several servers has a shard of the weights. It applies its shard of an update when the scheduler says that all
 shards are there. What it is told, all servers are told in the same order, so each version has the same updates on all
-of them (:mod:`~testbed.workloads.kinds.fabric.planning.commits`). Only the first one tells the scheduler what it
+of them (:mod:`~testbed.workloads.kinds.fabric.planning.traffic`). Only the first one tells the scheduler what it
 decided.
 
 With :class:`Survival` a server goes on when other processes are lost; it is the only one then, for of several, one may
@@ -62,12 +62,6 @@ from testbed.workloads.sync.connection import Connection
 
 Apply = Callable[[Floats, bool, int], None]
 """Changes the weights by floats: by one update, or, if they are sums, by the sum of the given number of updates."""
-
-
-def line(step: Step) -> list[Any]:
-    """Return a step as a process reports it: its fate, and the numbers of its updates, their versions, and their
-    shares."""
-    return [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares]
 
 
 @dataclass(frozen=True)
@@ -205,7 +199,7 @@ class Server(Holder, Exchange):
     def _told_of(self, steps: str) -> dict[str, Any]:
         """Report the journal, under the name ``steps``; the number of the first update, and the bytes, of all that
         came; and where there is a replica, numbers that show how far the weights are from the other ones."""
-        told: dict[str, Any] = {steps: [line(step) for step in self.journal.steps]}
+        told: dict[str, Any] = {steps: [step.line for step in self.journal.steps]}
         told |= {"received": [(members[0], count) for _, members, count in self.came]}
         return told | ({"lines": lines(self._weights)} if self._has_replica else {})
 
@@ -343,7 +337,7 @@ class Server(Holder, Exchange):
     def _report(self, step: Step) -> None:
         if self._write:
             norms = [self.journal.norms.get(number, 0.0) for number in step.unit.members]
-            self._write(step=line(step), lead=self.journal.leads[-1], norms=norms, momentum=self._served.momentum)
+            self._write(step=step.line, lead=self.journal.leads[-1], norms=norms, momentum=self._served.momentum)
         decided = Decided(tuple(step.entries), self.journal.version)
         if self._shard == 0:
             self._say(self._plan.scheduler, decided)

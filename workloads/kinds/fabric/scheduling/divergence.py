@@ -11,14 +11,9 @@ knows norms alone, and ``sqrt((a + b + ..)^2)`` is what remains of its squares a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import fsum, inf
-from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vector: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-9
 """Share of its bound by which a divergence may be beyond it and still count as within it."""
 
@@ -28,41 +23,13 @@ def most_within(bound: float) -> float:
     return bound * (1 + ROUNDING)
 
 
-def changes(history: float, norms: Sequence[float], momentum: float) -> list[float]:
-    """Return upper bounds of the norms of the changes of the weights that some updates make, one after another.
-
-    Args:
-        history: norm of the change before them, h0 of eq. 7, or an upper bound of it.
-        norms: of the updates, in their order.
-        momentum: gamma of eq. 2.
-    """
-    found = []
-    for norm in norms:
-        history = momentum * history + norm
-        found.append(history)
-    return found
-
-
-def bound(history: float, norms: Sequence[float], momentum: float, replicated: int = 0) -> float:
-    """Return an upper bound of the distance of two models: one has all of some updates, and the other the first of them
-    (eq. 11).
-
-    Args:
-        history: as for :func:`changes`: of the last change before all of them.
-        norms: of the updates, in the order in which both apply them.
-        momentum: gamma of eq. 2.
-        replicated: how many of them the second model has.
-    """
-    return fsum(changes(history, norms, momentum)[replicated:])
-
-
 class Lead:
     """Lead of the servers over the replica, by how many updates of one order each of them has.
 
     Args:
         most: the largest divergence, Div_max; None for no bound.
         most_updates: the largest number of updates by which the replica may be behind; None for no bound.
-        history: as for :func:`changes`.
+        history: norm of the last change of the weights before these updates, h0 of eq. 7, or an upper bound of it.
         momentum: gamma of eq. 2.
     """
 
@@ -109,25 +76,3 @@ class Lead:
         if self._most_updates is not None:
             least = max(least, committed - self._most_updates)
         return max(0, min(least, committed - 1))
-
-
-def exact(history: Vector, ahead: Sequence[Vector], behind: Sequence[Vector], momentum: float) -> float:
-    """Compute the distance of two models that were the same and then applied different updates, or others in their
-    order (eq. 6).
-
-    Args:
-        history: the change of the weights before, h0 of eq. 5.
-        ahead: the updates of the one, in their order.
-        behind: those of the other.
-        momentum: gamma of eq. 2.
-    """
-    return float(np.linalg.norm(_moved(history, ahead, momentum) - _moved(history, behind, momentum)))
-
-
-def _moved(history: Vector, updates: Sequence[Vector], momentum: float) -> Vector:
-    """Return how far a model is from where it was, by eq. 2."""
-    weights = np.zeros_like(history)
-    for update in updates:
-        history = update + momentum * history
-        weights = weights + history
-    return weights

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.fabric.scheduling.model import Rates, Transfer
+from testbed.workloads.kinds.fabric.scheduling.model import Rates, Transfer, Update
 from testbed.workloads.kinds.fabric.scheduling.residual import Flow, Residual, flow, less, merged
 
 
@@ -32,6 +32,21 @@ class Load:
     members: tuple[int, ...] = ()
     shard: int = 0
     is_replica: bool = False
+
+    @classmethod
+    def again(cls, transfer: Transfer, ready_s: float) -> Load:
+        """Return the data of a transfer, to be sent from another moment on."""
+        one = transfer
+        return cls(one.source, one.target, one.size_bytes, ready_s, one.members, one.shard, one.is_replica)
+
+
+def loads(update: Update, targets: Sequence[int], is_replica: bool = False) -> list[Load]:
+    """Return an update's components, one for each target, which are sent together (section 10.2); where two meet, that
+    of the first target goes first."""
+    return [
+        Load(update.worker, target, size_bytes, update.ready_s, (update.id,), shard, is_replica)
+        for shard, (target, size_bytes) in enumerate(zip(targets, update.sizes_bytes, strict=True))
+    ]
 
 
 class Leaf(NamedTuple):
@@ -135,7 +150,7 @@ class Network:
         return self._flow(load, {})[1]
 
     def last_s(self, loads: Sequence[Load]) -> float:
-        """Return when all of some loads are there if they are sent now, one after another."""
+        """Return when all of some loads are there if they are sent now, one after another (eq. 18)."""
         taken: dict[int, Residual] = {}
         last_s = -math.inf
         paths = [self.path(load.source, load.target) for load in loads]
@@ -166,6 +181,10 @@ class Network:
             tuple(flow),
             load.is_replica,
         )
+
+    def reserve_all(self, loads: Iterable[Load]) -> list[Transfer]:
+        """Send some loads, one after another."""
+        return [self.reserve(load) for load in loads]
 
     def reserve_whole(self, load: Load) -> Transfer:
         """Send the load as :meth:`reserve` does, but begin the transfer once nothing interrupts it any more: a sender

@@ -16,9 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.workloads.kinds.fabric.scheduling.components import end_s, reserve
 from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
-from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.network import Network, loads
 from testbed.workloads.kinds.fabric.scheduling.picking import Found, picker
 from testbed.workloads.kinds.fabric.scheduling.residual import moment
 
@@ -52,9 +51,9 @@ def order(batch: Batch, network: Network) -> Ordering:
     network = network.copy()
     front, unreachable = [], {}
     for update in (by_id.pop(one) for one in batch.placed):
-        if end_s(update, batch.servers, network) < math.inf:
+        if network.last_s(loads(update, batch.servers)) < math.inf:
             front.append(update)
-            reserve(update, batch.servers, network)
+            network.reserve_all(loads(update, batch.servers))
         else:
             unreachable[update.id] = Drop.UNREACHABLE
     back, dropped = _Back(batch, len(front), by_id.values()).run(network)
@@ -91,7 +90,7 @@ class _Back:
             self._order.append(_Placed(found, network, pick.known()))
             pick.take(found.index)
             network = network.copy()
-            reserve(self._updates[found.index], self._servers, network)
+            network.reserve_all(loads(self._updates[found.index], self._servers))
         return [self._updates[placed.found.index] for placed in self._order], self._dropped()
 
     def _dropped(self) -> dict[int, Drop]:

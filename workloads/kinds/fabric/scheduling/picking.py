@@ -23,9 +23,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.kinds.fabric.scheduling import components
 from testbed.workloads.kinds.fabric.scheduling.model import Update
-from testbed.workloads.kinds.fabric.scheduling.network import Network, Outlet
+from testbed.workloads.kinds.fabric.scheduling.network import Network, Outlet, loads
 from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
 
 MANY, MANY_PARTS = 50, 10
@@ -98,7 +97,7 @@ class _Ends:
         outlet, update = self.outlets[index], self.updates[index]
         if outlet and self.into is not None:
             return when(network.residual(self.into), outlet.most_bps, 8 * update.sizes_bytes[0], outlet.from_s)
-        return components.end_s(update, self.servers, network)
+        return network.last_s(loads(update, self.servers))
 
 
 class _Every:

@@ -158,13 +158,6 @@ def _last(batch: Batch, way: Way) -> tuple[Transfer, ...]:
     return tuple(one for one in way.transfers if one.members == members and one.target == batch.servers[one.shard])
 
 
-def _from(transfer: Transfer, moment_s: float) -> Load:
-    """Make a load of the same data, to be sent from a moment on."""
-    return Load(
-        transfer.source, transfer.target, transfer.size_bytes, moment_s, transfer.members, transfer.shard, False
-    )
-
-
 def _reserved(
     way: Way, late: Sequence[Transfer], to_replica: Way, from_s: float, network: Network
 ) -> tuple[Way, float]:
@@ -176,7 +169,7 @@ def _reserved(
         network.take(transfer)
     if not late:
         return way, 0.0
-    later = [network.reserve(_from(transfer, from_s)) for transfer in late]
+    later = [network.reserve(Load.again(transfer, from_s)) for transfer in late]
     transfers = [one for one in way.transfers if one not in late] + later
     arrivals_s = {**way.arrivals_s, **dict.fromkeys(later[0].members, max(one.end_s for one in later))}
     way = replace(way, transfers=tuple(sorted(transfers, key=lambda one: one.start_s)), arrivals_s=arrivals_s)

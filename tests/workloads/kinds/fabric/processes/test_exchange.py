@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import threading
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.base.errors import TrialTimeoutError
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange
-from testbed.workloads.kinds.fabric.processes.messages import End, Note, Weights
+from testbed.workloads.kinds.fabric.processes.exchange import NOTES, Clock, Coming, Exchange
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, End, Note, Weights
 from testbed.workloads.serving.exchange import FLOATS as _FLOATS
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import HEADER_BYTES, LostError
@@ -181,3 +184,53 @@ def test_a_process_that_was_found_is_not_ended_any_more(tmp_path: Path) -> None:
         assert not seek.is_due()
     ours.close()
     theirs.close()
+
+
+def test_the_fastest_note_tells_how_far_clocks_are_apart() -> None:
+    """This clock is 100 s ahead; notes take 20, 1 and 30 ms."""
+    clock = Clock()
+    for said_s, took_s in ((1.0, 0.020), (2.0, 0.001), (3.0, 0.030)):
+        clock.heard(said_s, said_s + 100.0 + took_s)
+    assert clock.here_s(3.0) == pytest.approx(103.001)
+    assert clock.told_s(103.001) == pytest.approx(3.0)
+
+
+def test_before_anything_was_said_nothing_is_known() -> None:
+    clock = Clock()
+    assert clock.told_s(5.0) is None
+    assert clock.here_s(5.0) == math.inf
+
+
+def test_clocks_may_drift_apart() -> None:
+    """Old notes are forgotten."""
+    clock = Clock()
+    clock.heard(0.0, 7.0)
+    for number in range(NOTES):
+        clock.heard(float(number), number + 7.5)
+    assert clock.here_s(1.0) == 8.5
+
+
+def told(coming: Coming, reads: list[tuple[int, float]]) -> list[float]:
+    """The moments that were told, as bytes are left at a time."""
+    found = [(now_s, coming.ends_in_s(left, now_s)) for left, now_s in reads]
+    return [now_s + left_s for now_s, left_s in found if left_s is not None]
+
+
+@given(st.integers(10, 10**6), st.floats(0.03, 10.0), st.integers(20, 200))
+def test_the_end_of_what_comes_at_one_rate_is_told_once_and_exactly(nbytes: int, takes_s: float, reads: int) -> None:
+    """With few reads it is told late, or never."""
+    at = [(round(nbytes * (1 - part / reads)), takes_s * part / reads) for part in range(1, reads)]
+    for end_s in (found := told(Coming(nbytes, 0.0), at)):
+        assert end_s == pytest.approx(takes_s, abs=3 * takes_s / reads + takes_s / nbytes * 10)
+    assert len(found) == (1 if takes_s / reads < NEAR_S / 2 else len(found)) <= 1
+
+
+def test_what_comes_first_faster_than_the_rest_does_not_count() -> None:
+    """A burst of 60 of 500 bytes, then 6 a millisecond."""
+    reads = [(440 - 6 * ms, 0.001 * ms) for ms in range(73)]
+    (end_s,) = told(Coming(500, 0.0), reads)
+    assert end_s == pytest.approx(440 / 6000, abs=0.001)
+
+
+def test_of_a_short_transfer_its_first_half_tells() -> None:
+    assert told(Coming(100, 1.0), [(80, 1.002), (50, 1.005), (10, 1.009)]) == [pytest.approx(1.01)]

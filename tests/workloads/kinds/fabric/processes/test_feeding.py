@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import NeighbourError
 from testbed.topologies.build import build
-from testbed.workloads.kinds.fabric.feeding_account import Feeding
 from testbed.workloads.kinds.fabric.journal import Rates
 from testbed.workloads.kinds.fabric.journal_lines import lines
+from testbed.workloads.kinds.fabric.losses_account import Feeding
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
 from testbed.workloads.kinds.fabric.processes.replica import Replica

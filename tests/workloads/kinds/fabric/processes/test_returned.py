@@ -14,12 +14,12 @@ from testbed.base.errors import WorkerError
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
+from testbed.workloads.kinds.fabric.parts import MOST_SAVED_BYTES
 from testbed.workloads.kinds.fabric.planning.planner import Planner, Work
 from testbed.workloads.kinds.fabric.processes.messages import Back, Gone, Lost, Note, Resume
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.server import Served, Survival
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from testbed.workloads.kinds.fabric.survivor import MOST_SAVED_BYTES
 from testbed.workloads.learning import checkpoint
 from testbed.workloads.learning.checkpoint import Checkpoint, Keeper
 

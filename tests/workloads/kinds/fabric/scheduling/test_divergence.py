@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.workloads.kinds.fabric.scheduling.divergence import Vector, bound, changes, exact
+from tests.workloads.kinds.fabric.scheduling.leads import Vector, bound, changes, exact
 
 GAMMA = 0.9
 H, U1, U2 = np.array([1.0, 0, 0]), np.array([0, 2.0, 0]), np.array([3.0, 0, 0])

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.scheduling import picking
-from testbed.workloads.kinds.fabric.scheduling.components import end_s, reserve
 from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
-from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.network import Network, loads
 from testbed.workloads.kinds.fabric.scheduling.ordering import Ordering, deadline, order
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, batches, large, star, updates
@@ -41,7 +40,7 @@ def test_on_one_bottleneck_no_order_has_a_better_average(sizes_mbit: list[int]):
 
 def average_s(ordered: tuple[Update, ...], servers: tuple[int, ...], network: Network) -> float:
     network = network.copy()
-    return sum(reserve(one, servers, network)[0].end_s for one in ordered) / len(ordered)
+    return sum(network.reserve_all(loads(one, servers))[0].end_s for one in ordered) / len(ordered)
 
 
 def test_of_equal_transfers_the_lowest_rank_goes_first():
@@ -53,13 +52,13 @@ def test_fig_5_drops_an_update_for_which_the_server_would_wait():
     batch = Batch(due(2, 1, 5), (2,), version=5, delay_bound=5)
     network = star(3, out={0: 10})
     assert [deadline(one, batch) for one in batch.updates] == [1, 5]
-    assert end_s(batch.updates[0], (2,), network) == 10.0
+    assert network.last_s(loads(batch.updates[0], (2,))) == 10.0
     after = network.copy()
-    reserve(batch.updates[0], (2,), after)
-    assert end_s(batch.updates[1], (2,), after) == pytest.approx(1.11, abs=0.002)
+    after.reserve_all(loads(batch.updates[0], (2,)))
+    assert after.last_s(loads(batch.updates[1], (2,))) == pytest.approx(1.11, abs=0.002)
     found = order(batch, network)
     assert (ids(found), found.dropped) == ([2], {1: Drop.BLOCKS})
-    assert end_s(found.order[0], (2,), network) == 1.0
+    assert network.last_s(loads(found.order[0], (2,))) == 1.0
 
 
 def test_an_update_that_is_due_goes_before_a_shorter_one():
@@ -119,7 +118,7 @@ def test_components_are_reserved_together():
     network = star(4)
     batch = Batch(waiting, (2, 3))
     assert ids(order(batch, network)) == [1, 2]
-    ends = [[sent.end_s for sent in reserve(one, batch.servers, network)] for one in waiting]
+    ends = [[sent.end_s for sent in network.reserve_all(loads(one, batch.servers))] for one in waiting]
     assert ends == [[pytest.approx(0.1), pytest.approx(1.1)], [pytest.approx(0.2), pytest.approx(2.0)]]
 
 
@@ -168,7 +167,7 @@ def test_bounds_on_delay_hold_and_updates_arrive_in_their_order(asked: tuple[Bat
     found = order(batch, network)
     for position, update in enumerate(found.order, 1):
         assert update.id in batch.placed or position <= deadline(update, batch)
-    ends = [max(one.end_s for one in reserve(update, batch.servers, network)) for update in found.order]
+    ends = [max(one.end_s for one in network.reserve_all(loads(update, batch.servers))) for update in found.order]
     behind = ends[len(set(batch.placed) - set(found.dropped)) :]
     if len(batch.servers) == 1:  # a component that is slowed down leaves its worker's link to another
         assert all(a <= b + 1e-8 for a, b in pairwise(behind))

@@ -14,11 +14,11 @@ from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.fabric.scheduling import replication
 from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from testbed.workloads.kinds.fabric.scheduling.divergence import bound, changes
 from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replicated, Replication, Transfer, Update, Way
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 from testbed.workloads.kinds.fabric.scheduling.ordering import order
 from testbed.workloads.kinds.fabric.scheduling.replication import replicate
+from tests.workloads.kinds.fabric.scheduling.leads import bound, changes
 
 MBIT = 1_000_000
 STAR = build("star(hosts=8)", rate_bps=100 * MBIT)

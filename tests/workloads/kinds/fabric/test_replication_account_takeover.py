@@ -11,7 +11,7 @@ from testbed.base.errors import WorkerError
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
-from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
+from testbed.workloads.kinds.fabric.replication_account import TakenOver, taken_over
 from testbed.workloads.learning.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE, _ = (int(fate) for fate in Fate)
