@@ -104,11 +104,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
 
 
 def _servers(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Find the last lines of the servers, which report what they decided.
-
-    Raises:
-        WorkerError: nobody has.
-    """
+    """Find the last lines of the servers, which report what they decided. Raises WorkerError: nobody has."""
     found = [one for one in done if "journal" in one]
     if not found:
         raise WorkerError(

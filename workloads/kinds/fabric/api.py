@@ -149,10 +149,7 @@ class _OwnWorker(Worker):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """
-        Raises:
-            WorkerError: the daemon did not end well, because the training had not ended or others failed.
-        """
+        """Raises WorkerError: the daemon did not end well, because the training had not ended or others failed."""
         super().__exit__(kind, error, trace)
         self._memory.close()
         if error is not None:
@@ -256,10 +253,7 @@ class Replica(_Applies):
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """
-    Raises:
-        WorkerError: a callback failed, which is the program's mistake whatever it raised.
-    """
+    """Raises WorkerError: a callback failed, which is the program's mistake whatever it raised."""
     try:
         yield
     except Exception as error:

@@ -373,11 +373,8 @@ class _World:
 
     def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
         """Take a shard of weights that has arrived: ``told`` is for how long they were held back, and whether the
-        worker goes on; None for a node that only passes them on.
-
-        Raises:
-            RuntimeError: shards are of different versions.
-        """
+        worker goes on; None for a node that only passes them on. Raises RuntimeError: shards are of different
+        versions."""
         self._told(leg, now_s)
         if told is None:
             return

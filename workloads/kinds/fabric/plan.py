@@ -259,11 +259,8 @@ def drawn_root(workers: Sequence[int], iteration: int, seed: int) -> int:
 
 
 def _for_replica(name: str, options: Options, free: Sequence[int], count: int | None, fifth: int) -> tuple[int, ...]:
-    """Draw the workers that sum for the replica, from those that do not sum for the server.
-
-    Raises:
-        SchemeError: there is no replica, or there are not so many workers.
-    """
+    """Draw the workers that sum for the replica, from those that do not sum for the server. Raises SchemeError: there
+    is no replica, or there are not so many workers."""
     if not options.has_replica:
         if count is None:
             return ()
@@ -283,10 +280,7 @@ def _for_replica(name: str, options: Options, free: Sequence[int], count: int | 
 
 
 def _check_servers(topology: Topology, name: str, options: Options, servers: int) -> None:
-    """
-    Raises:
-        SchemeError: there are no hosts for so many servers, or several of them have a replica.
-    """
+    """Raises SchemeError: there are no hosts for so many servers, or several of them have a replica."""
     if options.has_replica and servers > 1:
         raise SchemeError(
             f"{name} has {servers} servers and a replica, which has a copy of one server's weights",
@@ -301,10 +295,7 @@ def _check_servers(topology: Topology, name: str, options: Options, servers: int
 
 
 def check_delay_bound(name: str, delay_bound: int) -> None:
-    """
-    Raises:
-        SchemeError: the scheme ``name`` cannot have this bound.
-    """
+    """Raises SchemeError: the scheme ``name`` cannot have this bound."""
     if delay_bound < 1:
         raise SchemeError(
             f"{name} has a delay_bound of {delay_bound}, and an update that no other came before has a delay of 1",
@@ -313,10 +304,7 @@ def check_delay_bound(name: str, delay_bound: int) -> None:
 
 
 def check_divergence(name: str, distance: float | None, updates: int | None) -> None:
-    """
-    Raises:
-        SchemeError: the scheme ``name`` cannot have these bounds of the replica's divergence.
-    """
+    """Raises SchemeError: the scheme ``name`` cannot have these bounds of the replica's divergence."""
     if distance is not None and updates is not None:
         raise SchemeError(
             f"{name} bounds divergence twice, by a distance of {distance:g} and by {updates} updates",
@@ -334,10 +322,7 @@ def check_divergence(name: str, distance: float | None, updates: int | None) -> 
 
 
 def check_times(name: str, window: float, lag: float) -> None:
-    """
-    Raises:
-        SchemeError: the scheme ``name`` cannot have one of these times (s).
-    """
+    """Raises SchemeError: the scheme ``name`` cannot have one of these times (s)."""
     for what, value in (("window", window), ("t_lag", lag)):
         if not 0 <= value <= MOST_S:
             raise SchemeError(f"{name} has a {what} of {value:g} s", fix=f"give {what} 0 to {MOST_S:g}, in seconds")

@@ -133,11 +133,8 @@ def register(role: Role, params: Params, place: Place | None) -> Job:
 
 
 def _check_same(said: list[Mapping[str, Any]], params: Params) -> list[float]:
-    """Check that the processes fit together, and return the rate of each rank's host (bit/s).
-
-    Raises:
-        SpecError: the processes have other parameters, or a role is not filled as often as it must be.
-    """
+    """Check that the processes fit together, and return the rate of each rank's host (bit/s). Raises SpecError: the
+    processes have other parameters, or a role is not filled as often as it must be."""
     for rank, one in enumerate(said):
         for name, value in params.common.items():
             if one.get(name) != value:

@@ -225,11 +225,7 @@ def _behind(
 
 
 def _steps_of(every: Sequence[Line], entries: int) -> int:
-    """Return how many of these lines have so many entries.
-
-    Raises:
-        WorkerError: none have.
-    """
+    """Return how many of these lines have so many entries. Raises WorkerError: none have."""
     ends = [0]
     for line in every:
         ends.append(ends[-1] + len(line.updates))
@@ -281,10 +277,7 @@ def _loss(
 ) -> dict[str, float]:
     """Count the updates that the server had applied, and the replica had not, when it took over. The bound is on the
     updates that the replica had not got by then (it ``had`` so many): it applies whatever it has got before it serves.
-
-    Raises:
-        WorkerError: that was more than the bound allows, or the replica had less than the server counted on.
-    """
+    Raises WorkerError: that was more than the bound allows, or the replica had less than the server counted on."""
     applied = _applied(every)
     before = {*_applied(copied[:own_from])}
     norms, world, momentum = dict(server["norms"]), len(plan.workers), server["momentum"]

@@ -57,11 +57,8 @@ class Takeover:
             self._heard = len(self._entries)
 
     def joined(self, node: int, note: Joined) -> None:
-        """
-        Raises:
-            ValueError: no server was lost; this node has joined before; nobody knows what was before these entries; or
-                the journal was another.
-        """
+        """Raises ValueError: no server was lost; this node has joined before; nobody knows what was before these
+        entries; or the journal was another."""
         if not self.has_begun or node not in self._waits_for:
             raise ValueError("no server was lost, or this process has joined before")
         self._waits_for.discard(node)

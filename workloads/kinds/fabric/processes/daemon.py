@@ -225,11 +225,8 @@ class Daemon(NoBuckets, Exchange):
 
     def _has_lost(self, node: int) -> None:
         """Go on without the scheduler: nothing is summed any more, and the update goes straight to the server if the
-        server may not have it. The server ignores an update that it has.
-
-        Raises:
-            NeighbourError: the server is lost, too.
-        """
+        server may not have it. The server ignores an update that it has. Raises NeighbourError: the server is lost,
+        too."""
         self._passing.lose(node)
         if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
@@ -284,11 +281,7 @@ class Daemon(NoBuckets, Exchange):
 
     def _await_server(self, seek: Seek) -> None:
         """Find the new server, and say which update the worker has. All other notes are ignored until the scheduler
-        says how to go on.
-
-        Raises:
-            TrialTimeoutError: the server does not come.
-        """
+        says how to go on. Raises TrialTimeoutError: the server does not come."""
         lost_s = time.monotonic()
         self._least_history += 1
         self._is_away, self._later = True, []
@@ -423,11 +416,8 @@ class Daemon(NoBuckets, Exchange):
         return any(number == decided for decided, _ in note.entries)
 
     def _take_weights(self, connection: Connection, note: Weights, floats: Floats) -> None:
-        """Take a shard of weights, which has come: for the worker here, for others, or for both.
-
-        Raises:
-            WorkerError: the worker does not wait for them, and nobody was lost.
-        """
+        """Take a shard of weights, which has come: for the worker here, for others, or for both. Raises WorkerError:
+        the worker does not wait for them, and nobody was lost."""
         if note.server in self._former:
             return
         recipients = {one[0]: one for one in note.recipients}

@@ -111,19 +111,13 @@ def check_floats(floats: object, count: int, whose: str) -> Floats:
 
 
 def check_room(floats: Floats, whose: str) -> None:
-    """
-    Raises:
-        SpecError: nothing can be written to the array.
-    """
+    """Raises SpecError: nothing can be written to the array."""
     if not floats.flags.writeable:
         raise SpecError(f"{whose} is read-only", fix="give a copy: numpy.array(weights)")
 
 
 def check_left(plan: Fabric, lost: Collection[int]) -> None:
-    """
-    Raises:
-        NeighbourError: all workers are lost; maybe it is this process that the others have lost.
-    """
+    """Raises NeighbourError: all workers are lost; maybe it is this process that the others have lost."""
     if set(plan.workers) <= set(lost):
         raise NeighbourError(
             "no worker is left: all of them have ended, or nothing reaches this process any more",

@@ -82,21 +82,14 @@ def join(
 
 
 def _dial(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket:
-    """Find a server that is started again; ``meanwhile`` is called again and again.
-
-    Raises:
-        TrialTimeoutError: it does not come.
-    """
+    """Find a server that is started again; ``meanwhile`` is called again and again. Raises TrialTimeoutError: it does
+    not come."""
     (peer,) = [one for one in job.peers if one.node == plan.server]
     return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s, meanwhile)
 
 
 def _returned(job: WorkerJob, server: Returned, served: Served) -> Returned:
-    """Give a server the state in its last checkpoint.
-
-    Raises:
-        WorkerError: that is none.
-    """
+    """Give a server the state in its last checkpoint. Raises WorkerError: that is none."""
     assert job.checkpoint is not None
     arrays, more = checkpoint.read(Path(job.checkpoint.path), job.buckets[-1][1], len(served.arrays))
     for array, saved in zip(served.arrays, arrays, strict=True):

@@ -134,11 +134,7 @@ class Replica(Server):
 
     def _has_lost(self, node: int) -> None:
         """Report the server's loss to the scheduler, which decides who serves. If other processes are lost, the server
-        goes on, and feeds this one.
-
-        Raises:
-            NeighbourError: two are lost that cannot both be.
-        """
+        goes on, and feeds this one. Raises NeighbourError: two are lost that cannot both be."""
         lost = {*self._former}
         is_server_lost = self._serves or self._plan.server in lost
         if is_server_lost and (self._begun_again or lost - {self._plan.server}):

@@ -46,10 +46,7 @@ class Saved:
 
     @classmethod
     def decode(cls, told: bytes) -> Saved:
-        """
-        Raises:
-            WorkerError: it is none.
-        """
+        """Raises WorkerError: it is none."""
         try:
             said = json.loads(told)
             steps = tuple(Step(Unit(*unit), Fate(fate), begin) for fate, begin, *unit in _STEPS(said["steps"]))
@@ -97,11 +94,8 @@ class Returned(Server):
             super()._told(connection, note)
 
     def _go_on(self) -> None:
-        """Go on: all neighbours are back.
-
-        Raises:
-            ValueError: a daemon tells of an update that its worker cannot have.
-        """
+        """Go on: all neighbours are back. Raises ValueError: a daemon tells of an update that its worker cannot
+        have."""
         world, version, kept = len(self._plan.workers), self.journal.version, len(self.journal.entries)
         counts, waiting = Counter(number % world for number, _ in self.journal.entries), []
         for rank, node in enumerate(self._plan.workers):

@@ -163,11 +163,8 @@ class Scheduler(NoBuckets, Exchange):
 
     def _moves(self, connection: Connection, note: Arrived | Nears, now_s: float) -> None:
         """Note that a transfer has arrived, or nearly. A server that lost a node sends straight what was to go over
-        that node, and this process may hear of the loss a little later.
-
-        Raises:
-            ValueError: nobody was to send it, and nobody may be lost.
-        """
+        that node, and this process may hear of the loss a little later. Raises ValueError: nobody was to send it, and
+        nobody may be lost."""
         try:
             self._hear_move(connection.node, note, now_s)
         except ValueError:
@@ -184,10 +181,7 @@ class Scheduler(NoBuckets, Exchange):
             self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
 
     def _hear_late(self, connection: Connection, note: Arrived | Nears) -> None:
-        """
-        Raises:
-            WorkerError: nobody was to send it, and nobody was lost.
-        """
+        """Raises WorkerError: nobody was to send it, and nobody was lost."""
         if connection.node in self._former or connection.node in self._outdated:
             return
         try:
@@ -197,11 +191,8 @@ class Scheduler(NoBuckets, Exchange):
 
     def _check_own(self, number: int, node: int) -> None:
         """Check that an update is one of the worker's own. A worker that is faster than all others may make nearly all
-        updates, but no more iterations than there are updates.
-
-        Raises:
-            ValueError: the worker on ``node`` has no update of this number.
-        """
+        updates, but no more iterations than there are updates. Raises ValueError: the worker on ``node`` has no update
+        of this number."""
         world = len(self._plan.workers)
         if not 0 <= number < self._updates * world:
             raise ValueError(f"there is no update {number}: each of {world} workers has at most {self._updates}")
@@ -210,10 +201,7 @@ class Scheduler(NoBuckets, Exchange):
             raise ValueError(f"update {number} is the worker's on node {own}, not on node {node}")
 
     def _check_losable(self, node: int) -> None:
-        """
-        Raises:
-            ValueError: the others cannot go on without this node.
-        """
+        """Raises ValueError: the others cannot go on without this node."""
         allowed = self._losable or self._plan.workers
         if node not in allowed:
             raise ValueError(f"node {node} may not be lost, only nodes {list(allowed)}")
@@ -231,10 +219,8 @@ class Scheduler(NoBuckets, Exchange):
             self._lose(node)
 
     def _has_lost(self, node: int) -> None:
-        """
-        Raises:
-            NeighbourError: no worker is left, or neither server nor replica, or the server and a worker are lost.
-        """
+        """Raises NeighbourError: no worker is left, or neither server nor replica, or the server and a worker are
+        lost."""
         if node == self._plan.server and self._seek is not None:
             self._await_server(self._seek)
             return
@@ -260,11 +246,8 @@ class Scheduler(NoBuckets, Exchange):
             )
 
     def _lose_worker(self, node: int) -> None:
-        """Go on without a worker. If there is a replica, the server feeds it from now on.
-
-        Raises:
-            NeighbourError: no worker is left, or the server is lost, too.
-        """
+        """Go on without a worker. If there is a replica, the server feeds it from now on. Raises NeighbourError: no
+        worker is left, or the server is lost, too."""
         if self._takeover and self._takeover.has_begun:
             raise NeighbourError(
                 f"{self._names[node]} was lost after the server, and its replica cannot go on without it",
@@ -292,11 +275,8 @@ class Scheduler(NoBuckets, Exchange):
             self._end_servers()
 
     def _await_server(self, seek: Seek) -> None:
-        """Find the server that is started again; until it reports its state, nothing is planned.
-
-        Raises:
-            WorkerError: a worker has ended.
-        """
+        """Find the server that is started again; until it reports its state, nothing is planned. Raises WorkerError: a
+        worker has ended."""
         lost_s = time.monotonic()
         self._is_away, self._outdated, self._history = True, {*self._plan.workers}, None
         self._check_none_has_ended()
@@ -304,10 +284,7 @@ class Scheduler(NoBuckets, Exchange):
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
 
     def _check_none_has_ended(self) -> None:
-        """
-        Raises:
-            WorkerError: a worker has, with weights of a server before the one that is to come.
-        """
+        """Raises WorkerError: a worker has, with weights of a server before the one that is to come."""
         ended = [self._plan.nodes[node] for node in sorted(self._outdated & self._ended)]
         if ended:
             raise WorkerError(

@@ -245,11 +245,7 @@ class Server(Holder, Exchange):
 
     def _hold(self, source: int, note: Gradient, floats: Floats) -> None:
         """Hold an update, or a sum, which has come, until its turn. Members of a group are sent again when its
-        aggregator is lost.
-
-        Raises:
-            ValueError: some of it was here before, and nobody may be lost.
-        """
+        aggregator is lost. Raises ValueError: some of it was here before, and nobody may be lost."""
         if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares), note.norms):
             self._held[note.members[0]] = floats
         elif self._loses_after_s is None:
@@ -258,11 +254,7 @@ class Server(Holder, Exchange):
         self._apply_held()
 
     def _told(self, connection: Connection, note: Note) -> None:
-        """Handle a note that is not an update.
-
-        Raises:
-            ValueError: it cannot be.
-        """
+        """Handle a note that is not an update. Raises ValueError: it cannot be."""
         if isinstance(note, Held) and connection.node == self._plan.replica:
             if note.snapshots == self._snapshots:  # otherwise it did not have the last one yet
                 self.journal.replicated = note.count
@@ -387,10 +379,7 @@ class Server(Holder, Exchange):
     # Losses.
 
     def _has_lost(self, node: int) -> None:
-        """
-        Raises:
-            NeighbourError: no worker is left.
-        """
+        """Raises NeighbourError: no worker is left."""
         gone, now_s = Gone(node, ()), time.monotonic()
         self._losses.append(Loss(node, now_s, len(self.journal.entries)))
         self._say(self._plan.scheduler, gone)
