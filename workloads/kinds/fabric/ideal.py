@@ -144,9 +144,7 @@ def run(
         RuntimeError: nothing is left to happen before its end: the scheduler has forgotten somebody, or links stay
             blocked.
     """
-    world = _World(plan, work, pace, len(plan.workers) if makes_sums else 1)
-    world.follow(changes, norms or {})
-    return world.play()
+    return _World(plan, work, pace, len(plan.workers) if makes_sums else 1, changes, norms or {}).play()
 
 
 @dataclass
@@ -176,7 +174,15 @@ class _Passed:
 class _World:
     """The state of a played trial: workers, a server, a scheduler, and the events to come."""
 
-    def __init__(self, plan: Fabric, work: Work, pace: Pace, together: int) -> None:
+    def __init__(
+        self,
+        plan: Fabric,
+        work: Work,
+        pace: Pace,
+        together: int,
+        changes: Iterable[Change],
+        norms: Mapping[int, float],
+    ) -> None:
         """Set up; the server tells of at least ``together`` updates at once."""
         self._together, self._untold = together, list[Entry]()
         self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
@@ -197,12 +203,9 @@ class _World:
         self._passed: dict[tuple[int, int, int], _Passed] = {}
         """Weights that distributors have to pass on, by sender, receiver and shard."""
         self._ended = 0
-        self._goodput, self._network = work.goodput, Network(plan.topology)
-
-    def follow(self, changes: Iterable[Change], norms: Mapping[int, float]) -> None:
-        """Let rates change in this order, and use these norms of updates."""
-        at_first = [float(rate_bps) for *_, rate_bps in self._plan.links for _ in range(2)]
-        self._real = RealRates(at_first, changes, self._goodput)
+        self._network = Network(plan.topology)
+        at_first = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
+        self._real = RealRates(at_first, changes, work.goodput)
         self._is_changing = self._real.change(0) is not None
         self._norms, self._norm = norms, sum(norms.values()) / len(norms) if norms else NORM
         self._hear(0)
@@ -211,11 +214,12 @@ class _World:
         """Have the scheduler hear of a change when it is due, and then of the next."""
         change = self._real.change(number)
         if change is not None:
-            self._at(change.at_s + self._plan.options.lag_s, partial(self._change, number, change))
 
-    def _change(self, number: int, change: Change, now_s: float) -> None:
-        self._found.planner.rates(change.rates_bps, now_s)
-        self._hear(number + 1)
+            def hear(now_s: float) -> None:
+                self._found.planner.rates(change.rates_bps, now_s)
+                self._hear(number + 1)
+
+            self._at(change.at_s + self._plan.options.lag_s, hear)
 
     def play(self) -> Run:
         for rank in range(len(self._plan.workers)):

@@ -128,7 +128,7 @@ class Played:
         holders = plan.roots or plan.servers
         self._servers = {node: _Server(plan, node, 0 if plan.roots else shard) for shard, node in enumerate(holders)}
         self._replica = None if plan.replica is None else _Replica(plan.replica)
-        self._norm = norms(asked.floats, asked.seed, self._world) if self._replica else _no_norm
+        self._norm = norms(asked.floats, asked.seed, self._world) if self._replica else lambda _rank, _iteration: 0.0
         self._decided_count = 0
         monitor = Monitor(wires, self._scheduler.change, lambda: bool(self._waiting))
         wires.watch(monitor.change, lambda: bool(self._waiting))
@@ -414,8 +414,3 @@ class Played:
 
 def _unit(told: Gradient) -> Unit:
     return Unit(told.members, told.versions, told.group >= 0, told.shares)
-
-
-def _no_norm(_rank: int, _iteration: int) -> float:
-    """Return the norm of an update where nobody needs it."""
-    return 0.0

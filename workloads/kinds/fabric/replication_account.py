@@ -57,7 +57,11 @@ def replicated(
     are no weights, as in simulated time."""
     off = None if lines is None else apart(server["lines"], lines)
     momentum = server["momentum"]
-    wrong = other(counted(journal, momentum), counted(copied, momentum)) or _impossible(server["leads"], journal)
+    wrong = other(counted(journal, momentum), counted(copied, momentum))
+    leads, sent = server["leads"], sum(len(line.updates) for line in journal if line.fate != Fate.DROPPED)
+    is_possible = len(leads) == len(journal) and list(leads) == sorted(leads)
+    if not wrong and not (is_possible and (not leads or 0 <= leads[0] <= leads[-1] <= sent)):
+        wrong = f"the replica is said to have had {list(leads)[:20]} of {sent} updates at {len(journal)} steps"
     if not wrong and off is not None and off > MOST_APART:
         wrong = f"the replica's weights end {off:.2g} of their norm away from the server's"
     if wrong:
@@ -73,30 +77,17 @@ def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> R
     metrics = {
         "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
         "replica_behind_max": float(max((behind for _, behind, _ in commits), default=0)),
-        **_bounds(plan),
-        **_breaches(plan, commits),
     }
+    bounds = {
+        "divergence_allowed": plan.options.divergence_bound,
+        "replica_behind_allowed": plan.options.divergence_updates,
+    }
+    metrics |= {name: float(bound) for name, bound in bounds.items() if bound is not None}
+    if plan.options.divergence_bound is not None:  # a single update may go beyond it
+        most = most_within(plan.options.divergence_bound)
+        metrics["divergence_breaches"] = float(sum(line.fate.is_applied and far > most for line, _, far in commits))
     behind = {(one.rank, one.iteration): (count, far) for line, count, far in commits for one in line.updates}
     return Replicated("", behind, metrics)
-
-
-def _bounds(plan: Fabric) -> dict[str, float]:
-    """Return the bounds on how far behind the replica may be."""
-    options = plan.options
-    found = {
-        "divergence_allowed": options.divergence_bound,
-        "replica_behind_allowed": options.divergence_updates,
-    }
-    return {name: float(bound) for name, bound in found.items() if bound is not None}
-
-
-def _breaches(plan: Fabric, commits: Iterable[tuple[Line, int, float]]) -> dict[str, float]:
-    """Count the commits that went beyond a bound of the divergence, as a single update may."""
-    bound = plan.options.divergence_bound
-    if bound is None:
-        return {}
-    most = most_within(bound)
-    return {"divergence_breaches": float(sum(line.fate.is_applied and far > most for line, _, far in commits))}
 
 
 def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:
@@ -115,14 +106,6 @@ def counted(journal: Sequence[Line], momentum: float) -> Iterator[Counted]:
         if line.fate != Fate.DROPPED:
             for update, rate in zip(line.updates, rates(line.shares, momentum), strict=True):
                 yield update, line.fate.is_applied, rate
-
-
-def _impossible(leads: Sequence[int], journal: Sequence[Line]) -> str:
-    """Say why the replica cannot have had so many updates; empty if it can."""
-    sent = sum(len(line.updates) for line in journal if line.fate != Fate.DROPPED)
-    if len(leads) != len(journal) or list(leads) != sorted(leads) or (leads and not 0 <= leads[0] <= leads[-1] <= sent):
-        return f"the replica is said to have had {list(leads)[:20]} of {sent} updates at {len(journal)} steps"
-    return ""
 
 
 def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Iterator[tuple[Line, int, float]]:

@@ -35,7 +35,7 @@ import numpy as np
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.copying import Copying
-from testbed.workloads.kinds.fabric.planning.settled import Branch, Piece, Settled, Unit, branches, units
+from testbed.workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, branches, units
 from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Commits, Leg, Traffic, fastest_bps
 from testbed.workloads.kinds.fabric.planning.turns import Turn, Turns
 from testbed.workloads.kinds.fabric.planning.work import Work
@@ -57,7 +57,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
 )
 from testbed.workloads.kinds.fabric.scheduling.batch import schedule
 from testbed.workloads.kinds.fabric.scheduling.distribution import Request, distribute
-from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Transfer, Update
 from testbed.workloads.kinds.fabric.scheduling.network import Load
 from testbed.workloads.kinds.fabric.sums import shares
 from testbed.workloads.learning.parts import spans
@@ -213,8 +213,10 @@ class Planner:
             rank = number % len(self._plan.workers)
             self._turns.decided(rank, now_s)
             self._taken.pop(rank, None)
-        if self._lost:
-            self._came_before([number for number, _ in entries])
+        if self._lost:  # the server may have had updates that were to be sent again
+            self._settled.forget([number for number, _ in entries])
+            for number, _ in entries:
+                self.traffic.give_up(self._node(number), (number,))
         self._ask(now_s)
         if self._asking:
             self._give_s = min(self._give_s, now_s)
@@ -305,12 +307,6 @@ class Planner:
             self._settled.add(Unit((number,), None, ((network.reserve(load),),)), -1)
             self._plan_s = now_s
 
-    def _came_before(self, numbers: Sequence[int]) -> None:
-        """Note that the server had these updates, although some were to be sent again."""
-        self._settled.forget(numbers)
-        for number in numbers:
-            self.traffic.give_up(self._node(number), (number,))
-
     def _is_broken(self, group: Group, node: int) -> bool:
         """Whether a group still needs something from this node."""
         if node == group.aggregator:
@@ -344,15 +340,19 @@ class Planner:
         self.batches += 1
         network = self.traffic.network(now_s)
         self._settled.again(network, now_s, self.traffic.expected_s)
+        aggregators, replication = self._drawn(self._plan.aggregators, self._servers), None
+        if self._copying and not self._turns.is_complete:  # then all is planned to go there
+            to_replica = self._drawn(self._plan.replica_aggregators, self._servers)
+            replication = self._copying.asked(to_replica, now_s)
         batch = Batch(
             updates=tuple(replace(self._waiting[number], ready_s=now_s) for number in numbers),
             servers=self._servers,
-            aggregators=self._drawn(self._plan.aggregators, self._servers),
+            aggregators=aggregators,
             version=self._version + len(self._undecided),
             delay_bound=self._plan.options.delay_bound,
             momentum=self._work.momentum,
             placed=self._placed,
-            replication=self._replication(now_s),
+            replication=replication,
         )
         made = schedule(batch, network)
         if self._copying and made.replicated:
@@ -385,25 +385,15 @@ class Planner:
         """Servers that hold the weights that workers ask for."""
         return self._plan.servers_at(self._version // len(self._plan.workers) - 1)
 
-    def _replication(self, now_s: float) -> Replication | None:
-        """Return what a batch has to plan for the replica; None where there is none, and None once nothing else is to
-        come, because then all is planned to go there."""
-        if self._copying is None or self._turns.is_complete:
-            return None
-        return self._copying.asked(self._drawn(self._plan.replica_aggregators, self._servers), now_s)
-
     def _drawn(self, allowed: Sequence[int], servers: Sequence[int]) -> tuple[int, ...]:
         """Return the aggregators that are left, in the order in which groups take them. A root sums nothing in its own
         iteration."""
         known = [node for node in allowed if node not in servers and node not in self._lost]
-        if self._plan.options.assign == "fastest":
-            return tuple(sorted(known, key=lambda node: -self._nic_bps(node)))
-        return tuple(int(known[i]) for i in self._random.permutation(len(known)))
-
-    def _nic_bps(self, node: int) -> float:
-        """Return the slower direction's rate (bit/s) of a node's fastest link."""
-        rates, ports = self.traffic.rates_bps, self._plan.topology.ports[node]
-        return max(min(rates[link], rates[link ^ 1]) for link in ports)
+        if self._plan.options.assign != "fastest":
+            return tuple(int(known[i]) for i in self._random.permutation(len(known)))
+        rates, ports = self.traffic.rates_bps, self._plan.topology.ports
+        slower_bps = {node: max(min(rates[link], rates[link ^ 1]) for link in ports[node]) for node in known}
+        return tuple(sorted(known, key=lambda node: -slower_bps[node]))
 
     def _begin(self, now_s: float) -> None:
         """Settle what is due, and all before it in the order. What goes to the replica is settled for the server
@@ -484,8 +474,11 @@ class Planner:
         for shard, server in enumerate(servers):
             told = tuple((self._hop(one.first[shard], now_s), tuple(one.onward)) for one in ways)
             self._said.append((server, Give(told, recipients, now_s)))
-        for one in ways:
-            self._reserve_onward(one)
+        for one in ways:  # what a distributor passes on; it is told when it is due
+            for transfers in one.onward.values():
+                for onward, first in zip(transfers, one.first, strict=True):
+                    self._network.take(onward)
+                    self._settled.pass_on(onward, first)
         self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] not in nodes]
         if self._asking:
             self._give_s = self._free_s(now_s)
@@ -494,13 +487,6 @@ class Planner:
         """Whether weights can get to a worker; if not, it waits until links have changed."""
         loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._weight_servers)
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
-
-    def _reserve_onward(self, branch: Branch) -> None:
-        """Reserve what a distributor passes on; it is told when it is due."""
-        for transfers in branch.onward.values():
-            for one, first in zip(transfers, branch.first, strict=True):
-                self._network.take(one)
-                self._settled.pass_on(one, first)
 
     def _hop(self, transfer: Transfer, now_s: float) -> Hop:
         """Begin a transfer of weights, and return its hop."""

@@ -343,12 +343,6 @@ class Daemon(NoBuckets, Exchange):
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
         return self._pushed, self._memory.update[self._spans[note.shard]]
 
-    def _forget_dropped(self, entries: Sequence[Entry]) -> None:
-        """Forget copies of updates that were dropped, because the replica gets none of these."""
-        for number, fate in entries:
-            if fate == Fate.DROPPED:
-                self._kept.pop(number, None)
-
     # Sums.
 
     def _gather(self, note: Gather) -> None:
@@ -428,7 +422,9 @@ class Daemon(NoBuckets, Exchange):
         if self._node not in recipients:
             return
         if self._answers(note):
-            self._forget_dropped(note.entries)
+            for number, fate in note.entries:
+                if fate == Fate.DROPPED:  # the replica gets none of these
+                    self._kept.pop(number, None)
             self._told = note.begin, note.entries
             if not self._is_read_in_place(note):
                 np.copyto(self._memory.weights[self._spans[note.shard]], floats)

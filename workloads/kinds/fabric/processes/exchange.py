@@ -70,7 +70,7 @@ class Clock:
 
     A note of the scheduler says when it was said. The one that took the shortest time of the last few tells how far
     that clock is from this one, but for this time. So a note that was late does not make late what it says, and no
-    host's clock has to be set. """
+    host's clock has to be set."""
 
     def __init__(self) -> None:
         self._ahead_s: deque[float] = deque(maxlen=NOTES)

@@ -430,7 +430,8 @@ def reader(kind: Any) -> _Read:
     """Make the reader of a field's type: numbers, truths, tuples of them, and each of these or None."""
     if get_origin(kind) is UnionType:
         (there,) = (one for one in get_args(kind) if one is not NoneType)
-        return partial(_or_none, reader(there))
+        read = reader(there)
+        return lambda value: None if value is None else read(value)
     if get_origin(kind) is not tuple:
         return partial(_simple, kind)
     first, *rest = get_args(kind)
@@ -445,10 +446,6 @@ def _simple(kind: type, value: Any) -> Any:
     if type(value) is not kind or kind is int:
         raise ValueError(f"{reprlib.repr(value)}, no {kind.__name__}")
     return value
-
-
-def _or_none(read: _Read, value: Any) -> Any:
-    return None if value is None else read(value)
 
 
 def _each(read: _Read, value: Any) -> Any:

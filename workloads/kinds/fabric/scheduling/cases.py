@@ -93,7 +93,9 @@ class Cases:
         self._straight = [self._after(_Case(network.residuals()))]
         self._limit_s = sys.float_info.max
         self._first_s = min((update.ready_s for update in updates), default=0.0)
-        self._remote_bits = self._remote()
+        remote = [0.0 if load.source in self._hosts else sum(load.bits) for load in reversed(self._loads)]
+        self._remote_bits = [*list(accumulate(remote))[::-1], 0.0]
+        """By index, the bits of updates from there on that no aggregator has on its own host."""
         self._rates_bps = [self._most_bps(node) for node in aggregators]
         self._left_bps = list(accumulate(reversed(self._rates_bps)))[::-1]
 
@@ -254,11 +256,6 @@ class Cases:
         bits = [self._sums * max(of[first:end]) for of in self._bits]
         load = self._load(aggregator, bits, ready_s)
         return load._replace(is_host=False) if self._own_at.get(aggregator, -1) < end else load
-
-    def _remote(self) -> list[float]:
-        """Sum up, by index, the bits of updates from there on that no aggregator has on its own host."""
-        bits = [0.0 if load.source in self._hosts else sum(load.bits) for load in reversed(self._loads)]
-        return [*list(accumulate(bits))[::-1], 0.0]
 
     def _least_s(self, first: int, number: int, takes_all: bool) -> float:
         """Return the earliest moment at which an aggregator, or all aggregators from it on, can have all updates from

@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,24 +47,9 @@ class Found:
     is_due: bool
 
 
-class Picker(Protocol):
-    """Picks from updates in the order of their ranks."""
-
-    def next(self, position: int, network: Network) -> Found | None:
-        """Return the update for a position, from 1; None if none is left that is in time and has a way to the
-        servers."""
-
-    def take(self, index: int) -> None:
-        """Exclude this update from now on."""
-
-    def known(self) -> Any:
-        """Return the memory of the network's state, for :meth:`back`."""
-
-    def back(self, known: Any) -> None:
-        """Go back to an earlier state of the network; updates that were taken since stay taken."""
-
-
-def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
+def picker(
+    updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network
+) -> _Every | _Bounds:
     """Make a picker for updates that are in the order of their ranks, from a state of the network on."""
     ends = _Ends(updates, servers, network)
     if len(updates) < (MANY if len(servers) == 1 else MANY_PARTS) or network.may_stall():
@@ -101,13 +86,15 @@ class _Ends:
 
 
 class _Every:
-    """A picker that asks every update when it ends."""
+    """A picker from updates in the order of their ranks, which asks each of them when it ends."""
 
     def __init__(self, ends: _Ends, deadlines: Sequence[float]) -> None:
         self._ends, self._deadlines = ends, deadlines
         self._left = dict.fromkeys(range(len(deadlines)))
 
     def next(self, position: int, network: Network) -> Found | None:
+        """Return the update for a position, from 1; None if none is left that is in time and has a way to the
+        servers."""
         left = [index for index in self._left if self._deadlines[index] >= position]
         ends = {index: self._ends.end_s(index, network) for index in left}
         left = [index for index in left if ends[index] < math.inf]
@@ -118,13 +105,15 @@ class _Every:
         return Found(index, ends[index], bool(due))
 
     def take(self, index: int) -> None:
+        """Exclude this update from now on."""
         del self._left[index]
 
     def known(self) -> None:
-        return None
+        """Return the memory of the network's state, for :meth:`back`."""
+        return
 
     def back(self, known: Any) -> None:
-        pass
+        """Go back to an earlier state of the network; updates that were taken since stay taken."""
 
     def _due(self, left: Sequence[int], position: int) -> list[int]:
         """Return the fewest updates that need as many of the next positions as there are of them; empty if none do."""

@@ -50,28 +50,33 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
     """
     asked = batch.replication
     assert asked is not None
-    waiting = [_whole(update) for update in (*asked.behind, *order)]
+    # The replica has all shards, so it gets each update in one piece.
+    waiting = [replace(one, sizes_bytes=(sum(one.sizes_bytes),)) for one in (*asked.behind, *order)]
     lead = _Lead(asked, batch.momentum, waiting, network.copy())
     commits = list(_commits(way, len(asked.behind), lead))
     until_s = max(lead.allowed_s(len(asked.behind) + len(order)), *(one.arrives_s for one in commits[-1:]), -math.inf)
     frozen = lead.frozen(until_s, len(asked.behind))
     to_replica = _prefix(lead.way, {update.id for update in waiting[:frozen]}) if frozen else Way()
-    is_late = bool(commits) and until_s > commits[-1].arrives_s + TICK_S
-    way, delayed_s = _reserved(way, _last(batch, way) if is_late else (), to_replica, until_s, network)
-    commits_s = _committed(way, commits)
+    late: list[Transfer] = []
+    if commits and until_s > commits[-1].arrives_s + TICK_S:
+        last = commits[-1].members  # alone or in a sum
+        late = [one for one in way.transfers if one.members == last and one.target == batch.servers[one.shard]]
+    way, delayed_s = _reserved(way, late, to_replica, until_s, network)
+    commits_s: dict[int, float] = {}
+    now_s = 0.0
+    for one in commits:
+        now_s = max(now_s, one.allowed_s, way.arrivals_s[one.members[-1]])
+        commits_s |= dict.fromkeys(one.members, now_s)
     return way, Replicated(
         way=to_replica,
         punted=tuple(update.id for update in waiting[frozen:]),
         divergence=lead.divergence(frozen, len(waiting)),
         delayed_s=delayed_s,
-        breaches=sum(lead.is_beyond(min(frozen, lead.held(commits_s[one.last])), one.committed) for one in commits),
+        breaches=sum(
+            lead.is_beyond(min(frozen, lead.held(commits_s[one.members[-1]])), one.committed) for one in commits
+        ),
         commits_s=commits_s,
     )
-
-
-def _whole(update: Update) -> Update:
-    """Return the update in one piece: the replica has all shards."""
-    return replace(update, sizes_bytes=(sum(update.sizes_bytes),))
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,6 @@ class _Commit:
     committed: int
     arrives_s: float
     allowed_s: float
-
-    @property
-    def last(self) -> int:
-        return self.members[-1]
 
 
 class _Lead(Lead):
@@ -152,12 +153,6 @@ def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
         yield _Commit(members, committed, way.arrivals_s[members[-1]], lead.allowed_s(committed))
 
 
-def _last(batch: Batch, way: Way) -> tuple[Transfer, ...]:
-    """Return the transfers that bring the last update to the servers, alone or in a sum."""
-    members = way.groups[-1].members if way.groups else way.direct[-1:]
-    return tuple(one for one in way.transfers if one.members == members and one.target == batch.servers[one.shard])
-
-
 def _reserved(
     way: Way, late: Sequence[Transfer], to_replica: Way, from_s: float, network: Network
 ) -> tuple[Way, float]:
@@ -174,16 +169,6 @@ def _reserved(
     arrivals_s = {**way.arrivals_s, **dict.fromkeys(later[0].members, max(one.end_s for one in later))}
     way = replace(way, transfers=tuple(sorted(transfers, key=lambda one: one.start_s)), arrivals_s=arrivals_s)
     return way, max(new.start_s - old.start_s for old, new in zip(late, later, strict=True))
-
-
-def _committed(way: Way, commits: Sequence[_Commit]) -> dict[int, float]:
-    """Return when the servers may commit, by id."""
-    found: dict[int, float] = {}
-    now_s = 0.0
-    for one in commits:
-        now_s = max(now_s, one.allowed_s, way.arrivals_s[one.last])
-        found |= dict.fromkeys(one.members, now_s)
-    return found
 
 
 def _prefix(way: Way, ids: set[int]) -> Way:
