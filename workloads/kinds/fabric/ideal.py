@@ -32,9 +32,13 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Pass,
     Send,
     SendSums,
+    Weights,
+    recipients_of,
 )
+from testbed.workloads.kinds.fabric.processes.passing import NO_FLOATS, Passing
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 from testbed.workloads.kinds.fabric.sums import Share
+from testbed.workloads.serving.exchange import Floats
 
 NORM = 1.0
 """Norm of each update where no norms are told: how far an update changes the weights is not known without computing
@@ -161,16 +165,6 @@ class _Group:
         return self.may_leave and self.here.issuperset(self.note.members)
 
 
-@dataclass
-class _Passed:
-    """Weights to be passed on, once they are at the distributor and their time has come."""
-
-    version: int
-    told: tuple[float, bool] | None
-    is_here: bool = False
-    may_leave: bool = False
-
-
 class _World:
     """The state of a played trial: workers, a server, a scheduler, and the events to come."""
 
@@ -190,7 +184,8 @@ class _World:
         allowed = math.inf if len(plan.servers) == 1 else 0
         journals = {node: Journal(plan.options.delay_bound, lead, work.momentum, allowed) for node in plan.servers}
         self._found = Run(Planner(plan, work), journals)
-        self._events: list[tuple[float, int, Callable[[float], None]]] = []
+        self._now_s = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._version = [0] * len(plan.workers)
         self._shards: list[list[int]] = [[] for _ in plan.workers]
@@ -200,8 +195,7 @@ class _World:
         self._computed_on: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
         self._groups: dict[int, _Group] = {}
-        self._passed: dict[tuple[int, int, int], _Passed] = {}
-        """Weights that distributors have to pass on, by sender, receiver and shard."""
+        self._passing = {node: Passing(partial(self._give_on, node)) for node in plan.workers}
         self._ended = 0
         self._network = Network(plan.topology)
         at_first = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
@@ -213,91 +207,88 @@ class _World:
     def _hear(self, number: int) -> None:
         """Have the scheduler hear of a change when it is due, and then of the next."""
         change = self._real.change(number)
-        if change is not None:
+        if change is None:
+            return
 
-            def hear(now_s: float) -> None:
-                self._found.planner.rates(change.rates_bps, now_s)
-                self._hear(number + 1)
+        def hear() -> None:
+            self._found.planner.rates(change.rates_bps, self._now_s)
+            self._hear(number + 1)
 
-            self._at(change.at_s + self._plan.options.lag_s, hear)
+        self._at(change.at_s + self._plan.options.lag_s, hear)
 
     def play(self) -> Run:
         for rank in range(len(self._plan.workers)):
-            self._begin(rank, 0.0)
+            self._begin(rank)
         planner = self._found.planner
         while self._ended < len(self._plan.workers) or not planner.is_replicated:
             due_s = self._events[0][0] if self._events else math.inf
-            now_s = min(due_s, planner.next_s)
-            if now_s == math.inf:
+            self._now_s = min(due_s, planner.next_s)
+            if self._now_s == math.inf:
                 raise RuntimeError("nothing is left to happen, and workers wait")
-            if due_s <= now_s:
-                heapq.heappop(self._events)[2](now_s)
-            for node, note in planner.tick(now_s):
-                self._obey(node, note, now_s)
+            if due_s <= self._now_s:
+                heapq.heappop(self._events)[2]()
+            for node, note in planner.tick(self._now_s):
+                self._obey(node, note)
         return self._found
 
-    def _at(self, due_s: float, action: Callable[[float], None]) -> None:
+    def _at(self, due_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (due_s, next(self._numbers), action))
 
-    def _begin(self, rank: int, now_s: float) -> None:
-        self._at(now_s + self._pace(rank, self._iteration[rank]), partial(self._computed, rank))
+    def _begin(self, rank: int) -> None:
+        """Have a worker compute its next update."""
 
-    def _computed(self, rank: int, now_s: float) -> None:
-        number = self._iteration[rank] * len(self._plan.workers) + rank
-        self._ready_s[number], self._computed_on[number] = now_s, self._version[rank]
-        self._found.planner.ready(number, self._version[rank], self._norms.get(number, self._norm), now_s)
+        def computed() -> None:
+            number = self._iteration[rank] * len(self._plan.workers) + rank
+            self._ready_s[number], self._computed_on[number] = self._now_s, self._version[rank]
+            norm = self._norms.get(number, self._norm)
+            self._found.planner.ready(number, self._version[rank], norm, self._now_s)
 
-    def _obey(self, node: int, note: Note, now_s: float) -> None:
+        self._at(self._now_s + self._pace(rank, self._iteration[rank]), computed)
+
+    def _obey(self, node: int, note: Note) -> None:
         if isinstance(note, Order | Dropped | Commit | Give):
-            self._serve(node, note, now_s)
+            self._serve(node, note)
         elif isinstance(note, Gather):
             self._groups[note.group] = _Group(note)
         elif isinstance(note, SendSums):
             self._groups[note.group].may_leave = True
-            self._send_sums(node, note.group, now_s)
+            self._send_sums(node, note.group)
         elif isinstance(note, Send) and node == note.target and note.group >= 0:
-            self._collect(node, note.group, note.update, now_s)
+            self._collect(node, note.group, note.update)
         elif isinstance(note, Send):
-            self._arrives(Leg(node, note.target, (note.update,), note.shard), None, now_s, note.group)
+            self._arrives(Leg(node, note.target, (note.update,), note.shard), None, note.group)
         elif isinstance(note, Pass):
-            self._passed[node, note.target, note.shard].may_leave = True
-            self._pass_on(node, note.target, note.shard, now_s)
+            self._passing[node].tell(note)
 
-    def _collect(self, node: int, number: int, update: int, now_s: float) -> None:
+    def _collect(self, node: int, number: int, update: int) -> None:
         """Note that an update is at its aggregator."""
         self._groups[number].here.add(update)
-        self._send_sums(node, number, now_s)
+        self._send_sums(node, number)
 
-    def _send_sums(self, node: int, number: int, now_s: float) -> None:
+    def _send_sums(self, node: int, number: int) -> None:
         if self._groups[number].leaves:
             group = self._groups.pop(number).note
-            self._arrives(Leg(node, group.target, group.members, group.shard), group.shares, now_s)
-
-    def _pass_on(self, node: int, target: int, shard: int, now_s: float) -> None:
-        one = self._passed[node, target, shard]
-        if one.is_here and one.may_leave:
-            del self._passed[node, target, shard]
-            self._comes(Leg(node, target, (), shard), one.version, one.told, now_s)
+            self._arrives(Leg(node, group.target, group.members, group.shard), group.shares)
 
     def _keeper(self, node: int) -> int:
         """Return the node whose journal a node uses."""
         return self._plan.server if node in self._plan.roots else node
 
-    def _there_s(self, leg: Leg, now_s: float) -> float:
+    def _there_s(self, leg: Leg) -> float:
         """Return when a transfer that may begin now ends; at once if a root sends to itself."""
         if leg.source == leg.target:
-            return now_s
+            return self._now_s
         planned = self._found.planner.traffic.planned(*leg)
         if not self._is_changing:
             return planned.end_s
-        return self._real.end_s(later(planned, now_s), self._network.path(leg.source, leg.target))
+        return self._real.end_s(later(planned, self._now_s), self._network.path(leg.source, leg.target))
 
-    def _told(self, leg: Leg, now_s: float) -> None:
+    def _told(self, leg: Leg) -> None:
         """Tell the scheduler that a transfer has ended."""
         if leg.source != leg.target:
-            self._found.planner.arrived(leg.members, leg.source, leg.target, now_s, leg.shard)
+            self._found.planner.arrived(leg.members, leg.source, leg.target, self._now_s, leg.shard)
 
-    def _serve(self, node: int, note: Note, now_s: float) -> None:
+    def _serve(self, node: int, note: Note) -> None:
         server = self._keeper(node)
         journal, copy = self._found.journals[server], self._found.copy
         if isinstance(note, Order):
@@ -307,14 +298,14 @@ class _World:
         elif isinstance(note, Dropped):
             if server == self._plan.server:
                 copy.drop(note.update, note.version)
-            self._decided(server, [journal.drop(note.update, note.version)], now_s)
+            self._decided(server, [journal.drop(note.update, note.version)])
         elif isinstance(note, Commit):
             journal.allow(note.updates)
         elif isinstance(note, Give):
-            self._give(node, now_s, note)
-        self._apply(server, now_s)
+            self._give(node, note)
+        self._apply(server)
 
-    def _arrives(self, leg: Leg, parts: Sequence[Share] | None, now_s: float, group: int = -1) -> None:
+    def _arrives(self, leg: Leg, parts: Sequence[Share] | None, group: int = -1) -> None:
         """Have an update or a sum arrive when its transfer ends. ``parts`` is the share of each update in a sum; None
         for an update alone, which may be meant for the sum of a ``group``."""
         target, members = leg.target, leg.members
@@ -322,25 +313,25 @@ class _World:
         ends = self._plan.servers_at(members[0] // len(self._plan.workers))
         held: dict[int, Journal] = {node: self._found.journals[self._keeper(node)] for node in ends} | copies
 
-        def there(now_s: float) -> None:
-            self._told(leg, now_s)
+        def there() -> None:
+            self._told(leg)
             if group >= 0:
-                self._collect(target, group, members[0], now_s)
+                self._collect(target, group, members[0])
             elif target in held:
                 versions = tuple(self._computed_on[number] for number in members)
                 held[target].arrive(Unit(members, versions, parts is not None, tuple(parts or [(1.0, 1.0)])))
             for server in self._found.journals:
-                self._apply(server, now_s)
+                self._apply(server)
 
-        self._at(self._there_s(leg, now_s), there)
+        self._at(self._there_s(leg), there)
 
-    def _apply(self, server: int, now_s: float) -> None:
+    def _apply(self, server: int) -> None:
         """Apply all that is due at a server."""
         journal = self._found.journals[server]
         journal.replicated = self._found.copy.here
-        self._decided(server, iter(partial(journal.next, self._rates), None), now_s)
+        self._decided(server, iter(partial(journal.next, self._rates), None))
 
-    def _decided(self, server: int, steps: Iterable[Step], now_s: float) -> None:
+    def _decided(self, server: int, steps: Iterable[Step]) -> None:
         """Carry out a server's steps; only the first server tells the scheduler of them."""
         for step in steps:
             for at, (number, version) in enumerate(zip(step.unit.members, step.unit.versions, strict=True)):
@@ -349,41 +340,38 @@ class _World:
                 self._untold += step.entries
                 self._found.copy.decided(step.entries)
             if len(self._untold) >= self._together:
-                self._found.planner.decided(self._untold, self._found.journal.version, now_s)
+                self._found.planner.decided(self._untold, self._found.journal.version, self._now_s)
                 self._untold = []
         while self._found.copy.next(self._rates) is not None:
             pass
 
-    def _give(self, giver: int, now_s: float, note: Give) -> None:
+    def _give(self, giver: int, note: Give) -> None:
         server = self._keeper(giver)
         shard, version = self._plan.servers.index(server), self._found.journals[server].version
-        recipients = {node: (held_s, goes) for node, held_s, goes in note.recipients}
+        recipients = {recipient[0]: recipient for recipient in note.recipients}
         for (first, *_), onward in note.ways:
-            self._comes(Leg(giver, first, (), shard), version, recipients.get(first), now_s, onward)
-            self._passed |= {(first, node, shard): _Passed(version, recipients.get(node)) for node in onward}
+            told = tuple(recipients[node] for node in recipients_of(first, onward, recipients))
+            self._comes(Leg(giver, first, (), shard), Weights(version, 0, 0, (), told, onward, shard))
 
-    def _comes(
-        self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float, onward: Sequence[int] = ()
-    ) -> None:
-        """Have weights arrive when their transfer ends; ``onward`` are the nodes to which they are then passed on."""
+    def _give_on(self, distributor: int, node: int, note: Weights, _floats: Floats, _rate_bps: float) -> None:
+        self._comes(Leg(distributor, node, (), note.shard), replace(note, onward=()))
 
-        def there(now_s: float) -> None:
-            for node in onward:
-                self._passed[leg.target, node, leg.shard].is_here = True
-                self._pass_on(leg.target, node, leg.shard, now_s)
-            self._got(leg, version, told, now_s)
+    def _comes(self, leg: Leg, note: Weights) -> None:
+        """Have a shard of weights arrive when its transfer ends; it may then be passed on."""
 
-        self._at(self._there_s(leg, now_s), there)
+        def there() -> None:
+            for node in note.onward:
+                self._passing[leg.target].take(node, note, NO_FLOATS)
+            self._told(leg)
+            for node, held_s, goes_on in note.recipients:
+                if node == leg.target:
+                    self._got(self._plan.workers.index(node), note.version, held_s, goes_on)
 
-    def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
-        """Take a shard of weights that has arrived: ``told`` is for how long they were held back, and whether the
-        worker goes on; None for a node that only passes them on. Raises RuntimeError: shards are of different
-        versions."""
-        self._told(leg, now_s)
-        if told is None:
-            return
-        held_s, goes_on = told
-        rank = self._plan.workers.index(leg.target)
+        self._at(self._there_s(leg), there)
+
+    def _got(self, rank: int, version: int, held_s: float, goes_on: bool) -> None:
+        """Take a shard of weights that has come to a worker, and go on once all are there. Raises RuntimeError: they
+        are of different versions."""
         self._shards[rank].append(version)
         if len(self._shards[rank]) < len(self._plan.servers):
             return
@@ -391,11 +379,11 @@ class _World:
             raise RuntimeError(f"worker {rank} got shards of versions {self._shards[rank]}")
         self._shards[rank] = []
         number = self._iteration[rank] * len(self._version) + rank
-        update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number], held_s)
+        update = Update(rank, self._iteration[rank], self._ready_s[number], self._now_s, self._stale[number], held_s)
         self._found.updates.append(update)
         self._version[rank] = version
         self._iteration[rank] += 1
         if goes_on:
-            self._begin(rank, now_s)
+            self._begin(rank)
         else:
             self._ended += 1

@@ -119,7 +119,7 @@ class Journal:
     @property
     def waits_for_replica(self) -> bool:
         """Whether the unit whose turn has come is here."""
-        return self._at < len(self._order) and self._order[self._at] in self._held
+        return self.turn is not None
 
     def knows(self, number: int) -> bool:
         """Whether this update has come, or will not."""
@@ -221,9 +221,9 @@ class Journal:
         Raises:
             ValueError: the unit is not what was expected.
         """
-        if self._at == len(self._order) or self._order[self._at] not in self._held or self._at >= self._allowed:
+        unit = self.turn
+        if unit is None or self._at >= self._allowed:
             return None
-        unit = self._held[self._order[self._at]]
         if not unit.is_sum:
             rate = rates(self.version, unit.versions[0])
             unit = replace(unit, shares=((rate, rate),))

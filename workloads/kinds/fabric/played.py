@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from testbed.workloads.kinds.fabric import fates
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
@@ -45,7 +43,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Weights,
     recipients_of,
 )
-from testbed.workloads.kinds.fabric.processes.passing import Passing
+from testbed.workloads.kinds.fabric.processes.passing import NO_FLOATS, Passing
 from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.learning.replay import norms
@@ -53,7 +51,6 @@ from testbed.workloads.play.wires import Call, Wires
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.chunks import FLOAT_BYTES
 
-NO_FLOATS: Floats = np.empty(0, np.float32)
 ALONE = ((1.0, 1.0),)
 """Share of an update that is in no sum."""
 

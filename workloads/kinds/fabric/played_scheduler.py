@@ -10,10 +10,9 @@ from typing import Any
 
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.planner import Planner
-from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.played_transfers import Transfers
-from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, Arrived, Decided, Nears, Note, Ready
+from testbed.workloads.kinds.fabric.processes.messages import Arrived, Decided, Nears, Note, Ready
 from testbed.workloads.link_rates import EVERY_S, left
 from testbed.workloads.play.wires import Wires
 
@@ -38,7 +37,7 @@ class Scheduler:
         transfers = self._planner.traffic.told()
         return {"time": 0.0, "clock_s": 0.0, "plans_s": [], "order": self._planner.order, "transfers": transfers}
 
-    def tell(self, source: int, note: Note) -> None:
+    def tell(self, source: int, note: Ready | Decided | Arrived | Nears) -> None:
         """Send it a note from a node."""
         self._transfers.note(source, self._plan.scheduler, note, partial(self._hear, source, note))
 
@@ -50,18 +49,8 @@ class Scheduler:
         self._planner.rates(rates_bps, self._wires.now_s)
         self._look()
 
-    def _hear(self, node: int, note: Note) -> None:
-        now_s, planner = self._wires.now_s, self._planner
-        if isinstance(note, Ready):
-            planner.ready(note.update, note.version, note.norm, now_s)
-        elif isinstance(note, Decided):
-            planner.decided(note.entries, note.version, now_s)
-        elif isinstance(note, Arrived):
-            planner.arrived(note.members, note.source, node, _at_s(note, now_s), note.shard)
-        elif isinstance(note, Nears):
-            # Without LAST_S of the process: here a transfer ends with its last byte.
-            end_s = _at_s(note, now_s) + min(max(0.0, note.left_s), NEAR_S)
-            planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
+    def _hear(self, node: int, note: Ready | Decided | Arrived | Nears) -> None:
+        self._planner.hear(node, note, self._wires.now_s)  # without LAST_S: here a transfer ends with its last byte
         self._look()
 
     def _look(self) -> None:
@@ -78,11 +67,6 @@ class Scheduler:
     def _look_again(self, due_s: float) -> None:
         if due_s == self._looks_s:
             self._look()
-
-
-def _at_s(note: Arrived | Nears, now_s: float) -> float:
-    """Return since when that is so of which a note tells."""
-    return now_s if note.at_s is None else min(now_s, note.at_s)
 
 
 class Monitor:

@@ -40,16 +40,21 @@ from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Commits, Le
 from testbed.workloads.kinds.fabric.planning.turns import Turn, Turns
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes.messages import (
+    NEAR_S,
+    Arrived,
     Commit,
+    Decided,
     Disband,
     Dropped,
     Gather,
     Give,
     Gone,
     Hop,
+    Nears,
     Note,
     Order,
     Pass,
+    Ready,
     Resume,
     Send,
     SendSums,
@@ -154,6 +159,25 @@ class Planner:
         return self._copier is None or (self._turns.is_complete and self._copied == len(self.order))
 
     # What is heard.
+
+    def hear(self, node: int, note: Ready | Decided | Arrived | Nears, now_s: float, last_s: float = 0.0) -> None:
+        """Take a node's note; ``last_s`` is for how much longer than receivers expect transfers take.
+
+        Raises:
+            ValueError: it cannot be.
+        """
+        if isinstance(note, Ready):
+            self.ready(note.update, note.version, note.norm, now_s)
+            return
+        if isinstance(note, Decided):
+            self.decided(note.entries, note.version, now_s)
+            return
+        at_s = now_s if note.at_s is None else min(now_s, note.at_s)
+        if isinstance(note, Arrived):
+            self.arrived(note.members, note.source, node, at_s, note.shard)
+        else:
+            end_s = at_s + min(max(0.0, note.left_s), NEAR_S) + last_s
+            self.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
 
     def ready(self, number: int, version: int, norm: float, now_s: float) -> None:
         """Take a worker's update, which waits to be sent.

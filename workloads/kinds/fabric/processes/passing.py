@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from testbed.workloads.kinds.fabric.processes.messages import Pass, Weights
 from testbed.workloads.serving.exchange import Floats
 
+NO_FLOATS: Floats = np.empty(0, np.float32)
+"""Stands for weights where none are computed."""
 Send = Callable[[int, Weights, Floats, float], None]
 """Sends weights to a node, at most at the given rate (bit/s)."""
 

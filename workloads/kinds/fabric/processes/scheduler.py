@@ -14,11 +14,9 @@ from testbed.base.errors import NeighbourError, WorkerError
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.planner import Command, Planner
 from testbed.workloads.kinds.fabric.planning.takeover import Takeover
-from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes.exchange import Exchange, check_left
 from testbed.workloads.kinds.fabric.processes.messages import (
-    NEAR_S,
     Arrived,
     Back,
     Decided,
@@ -140,11 +138,11 @@ class Scheduler(NoBuckets, Exchange):
                 return
             elif isinstance(note, Ready):
                 self._check_own(note.update, node)
-                self._planner.ready(note.update, note.version, note.norm, now_s)
+                self._planner.hear(node, note, now_s)
             elif isinstance(note, Arrived | Nears):
                 self._moves(connection, note, now_s)
             elif isinstance(note, Decided) and node == self._teller(note):
-                self._planner.decided(note.entries, note.version, now_s)
+                self._planner.hear(node, note, now_s)
                 if self._takeover:
                     self._takeover.decided(note.entries)
             elif isinstance(note, Joined) and self._takeover:
@@ -166,26 +164,18 @@ class Scheduler(NoBuckets, Exchange):
         that node, and this process may hear of the loss a little later. Raises ValueError: nobody was to send it, and
         nobody may be lost."""
         try:
-            self._hear_move(connection.node, note, now_s)
+            self._planner.hear(connection.node, note, now_s, LAST_S)
         except ValueError:
             if self._loses_after_s is None:
                 raise
             self._at(now_s + self._loses_after_s, partial(self._hear_late, connection, note))
-
-    def _hear_move(self, node: int, note: Arrived | Nears, now_s: float) -> None:
-        at_s = now_s if note.at_s is None else min(now_s, note.at_s)
-        if isinstance(note, Arrived):
-            self._planner.arrived(note.members, note.source, node, at_s, note.shard)
-        else:
-            end_s = at_s + min(max(0.0, note.left_s), NEAR_S) + LAST_S
-            self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
 
     def _hear_late(self, connection: Connection, note: Arrived | Nears) -> None:
         """Raises WorkerError: nobody was to send it, and nobody was lost."""
         if connection.node in self._former or connection.node in self._outdated:
             return
         try:
-            self._hear_move(connection.node, note, time.monotonic())
+            self._planner.hear(connection.node, note, time.monotonic(), LAST_S)
         except ValueError as error:
             raise self._misfit(connection, f"{note}: {error}") from error
 
