@@ -4,6 +4,7 @@ lost and the replica has served, the two have one journal."""
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
@@ -233,17 +234,14 @@ def _steps(every: Sequence[Line], copied: Sequence[Line], own_from: int, first: 
     """Yield the steps of both. The replica's come once the server has made their updates, so that no gradient is kept
     for longer than the replica was behind."""
     made: set[tuple[int, int]] = set()
-    waiting = iter(enumerate(copied))
-    at, line = next(waiting, (0, None))
-    for one in every:
-        yield _step(one, "former", {})
-        made.update((update.rank, update.iteration) for update in one.updates)
-        while line is not None and made.issuperset((update.rank, update.iteration) for update in line.updates):
+    waiting = deque(enumerate(copied))
+    for one in (*every, None):
+        if one is not None:
+            yield _step(one, "former", {})
+            made.update((update.rank, update.iteration) for update in one.updates)
+        while waiting and (one is None or made.issuperset((own.rank, own.iteration) for own in waiting[0][1].updates)):
+            at, line = waiting.popleft()
             yield _step(line, "replica" if at < own_from else "", first)
-            at, line = next(waiting, (0, None))
-    while line is not None:
-        yield _step(line, "replica" if at < own_from else "", first)
-        at, line = next(waiting, (0, None))
 
 
 def _step(line: Line, by: str, first: Mapping[int, int]) -> Step:

@@ -239,8 +239,8 @@ class Planner:
             self._taken.pop(rank, None)
         if self._lost:  # the server may have had updates that were to be sent again
             self._settled.forget([number for number, _ in entries])
-            for number, _ in entries:
-                self.traffic.give_up(self._node(number), (number,))
+            known = {(self._node(number), (number,)) for number, _ in entries}
+            self.traffic.forget(lambda one: (one.source, one.members) in known)
         self._ask(now_s)
         if self._asking:
             self._give_s = min(self._give_s, now_s)
@@ -268,7 +268,7 @@ class Planner:
         self._settled.forget(own)
         self._settled.keep(lambda one: bool(one.members) or node not in (one.source, one.target))
         self._said.append((self._plan.server, Gone(node, tuple(sorted(own)))))
-        self.traffic.lose(node)
+        self.traffic.forget(lambda one: node in (one.source, one.target))
         self._turns.lose(self._plan.workers.index(node))
         self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] != node]
         self._ask(now_s)
@@ -320,9 +320,9 @@ class Planner:
         lost are not sent again."""
         broken = {number: self._open.pop(number) for number in groups}
         members = {member for group in broken.values() for member in group.members}
-        for number, group in broken.items():
-            self._said.append((group.aggregator, Disband(number)))
-            self.traffic.give_up(group.aggregator, group.members)
+        self._said += [(group.aggregator, Disband(number)) for number, group in broken.items()]
+        sums = {(group.aggregator, group.members) for group in broken.values()}
+        self.traffic.forget(lambda one: (one.source, one.members) in sums)
         self._settled.forget(members)
         network = self.traffic.network(now_s)
         again = {number for number in members & self._undecided if self._node(number) not in self._lost}

@@ -138,15 +138,8 @@ class Traffic:
                 other.expected_s += late_s
         return abs(late_s) > EXACT_S
 
-    def lose(self, node: int) -> None:
-        """Forget all transfers from or to a node that is lost."""
-        self._has_lost = True
-        for one in list(self._running):
-            if node in (one.source, one.target):
-                del self._running[one]
-
     def forget(self, lost: Callable[[Transfer], bool]) -> None:
-        """Stop waiting for transfers of which ``lost`` is true."""
+        """Stop waiting for transfers of which ``lost`` is true, because of the loss of a process."""
         self._has_lost = True
         for one, running in list(self._running.items()):
             kept = deque(moved for moved in running if not lost(moved.planned))
@@ -158,12 +151,6 @@ class Traffic:
     def is_on_its_way(self, source: int, target: int, members: tuple[int, ...]) -> bool:
         """Whether a transfer has begun and not arrived."""
         return any(moved and one[:3] == (source, target, members) for one, moved in self._running.items())
-
-    def give_up(self, source: int, members: tuple[int, ...]) -> None:
-        """Stop waiting for these updates from a node."""
-        for one in list(self._running):
-            if one.source == source and one.members == members:
-                del self._running[one]
 
     @property
     def _on_their_way(self) -> Iterator[Moved]:

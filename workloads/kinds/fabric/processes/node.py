@@ -41,7 +41,7 @@ def join(
     """Meet the other processes of the trial; ``makes_sums`` says that the server makes sums and has no weights.
 
     Raises:
-        TrialTimeoutError, WorkerError: one of them did not come.
+        TrialTimeoutError, WorkerError: one of them did not come, or a server's last checkpoint is none.
         PrivilegeError: the kernel refuses the congestion control.
     """
     floats, address = job.buckets[-1][1], shared.place(job.forest, job.node)
@@ -58,7 +58,14 @@ def join(
     if job.restarts:
         sockets = transport.await_all(job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
         served = _served(job, plan, momentum, (0, floats))
-        return _returned(job, Returned(plan, job.node, sockets, served, survival), served)
+        returned = Returned(plan, job.node, sockets, served, survival)
+        assert job.checkpoint is not None
+        arrays, more = checkpoint.read(Path(job.checkpoint.path), floats, len(served.arrays))
+        for array, saved in zip(served.arrays, arrays, strict=True):
+            np.copyto(array, saved)
+        returned.resume(Saved.decode(more), job.restarts)
+        returned.keeper = _keeper(job, served, returned)
+        return returned
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     seek = Seek(partial(_dial, job, plan), Path(job.fenced)) if job.fenced else None
     if job.node in plan.roots:
@@ -86,17 +93,6 @@ def _dial(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket
     not come."""
     (peer,) = [one for one in job.peers if one.node == plan.server]
     return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s, meanwhile)
-
-
-def _returned(job: WorkerJob, server: Returned, served: Served) -> Returned:
-    """Give a server the state in its last checkpoint. Raises WorkerError: that is none."""
-    assert job.checkpoint is not None
-    arrays, more = checkpoint.read(Path(job.checkpoint.path), job.buckets[-1][1], len(served.arrays))
-    for array, saved in zip(served.arrays, arrays, strict=True):
-        np.copyto(array, saved)
-    server.resume(Saved.decode(more), job.restarts)
-    server.keeper = _keeper(job, served, server)
-    return server
 
 
 def _keeper(job: WorkerJob, served: Served, server: Server) -> Keeper:

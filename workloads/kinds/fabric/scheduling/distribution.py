@@ -53,48 +53,38 @@ def distribute(request: Request, network: Network) -> Way:
     ordered = order(Batch(tuple(asked), request.servers), turned).order
     workers = [update.worker for update in ordered]
     cuts = grouped(ordered, Destination(request.servers, request.distributors), turned)
-    tried = _Plan(request, network.copy())
-    if tried.way(workers, cuts).total_s > _Plan(request, network.copy()).way(workers, (len(workers),)).total_s:
-        cuts = (len(workers),)
-    return _Plan(request, network).way(workers, cuts)
+    straight = (len(workers),)
+    tried, other = (_reserved(request, workers, one, network.copy()) for one in (cuts, straight))
+    return _reserved(request, workers, straight if tried.total_s > other.total_s else cuts, network)
 
 
-class _Plan:
-    """Transfers of weights, as they are reserved."""
+def _reserved(request: Request, workers: Sequence[int], cuts: Sequence[int], network: Network) -> Way:
+    """Return the way to workers whose groups begin at these indices; transfers from the servers are reserved first."""
+    transfers: list[Transfer] = []
 
-    def __init__(self, request: Request, network: Network) -> None:
-        self._request, self._network = request, network
-        self._transfers: list[Transfer] = []
-
-    def way(self, workers: Sequence[int], cuts: Sequence[int]) -> Way:
-        """Return the way to workers whose groups begin at these indices; transfers from the servers are reserved
-        first."""
-        ends = [*cuts[1:], len(workers)]
-        groups = [
-            Group(distributor, tuple(workers[first:end]))
-            for distributor, first, end in zip(self._request.distributors, cuts, ends, strict=False)
-            if first < end
-        ][::-1]
-        there_s = {group.aggregator: self._from_servers(group.aggregator) for group in groups}
-        direct = tuple(workers[: cuts[0]])
-        arrivals_s = {worker: max(there_s.get(worker) or self._from_servers(worker)) for worker in direct}
-        for group in groups:
-            source = [group.aggregator] * len(self._request.servers)
-            for worker in group.members:
-                sent = there_s.get(worker) or self._send(source, worker, there_s[group.aggregator])
-                arrivals_s[worker] = max(sent)
-        transfers = sorted(self._transfers, key=lambda transfer: transfer.start_s)
-        return Way(direct, tuple(groups), tuple(transfers), arrivals_s)
-
-    def _from_servers(self, target: int) -> list[float]:
-        return self._send(self._request.servers, target, [self._request.ready_s] * len(self._request.servers))
-
-    def _send(self, sources: Sequence[int], target: int, ready_s: Sequence[float]) -> list[float]:
+    def send(sources: Sequence[int], target: int, ready_s: Sequence[float]) -> list[float]:
         """Send each shard from its source; return when they are there."""
-        sizes = self._request.sizes_bytes
         sent = [
-            self._network.reserve_whole(Load(source, target, size_bytes, at_s, (), shard))
-            for shard, (source, size_bytes, at_s) in enumerate(zip(sources, sizes, ready_s, strict=True))
+            network.reserve_whole(Load(source, target, size_bytes, at_s, (), shard))
+            for shard, (source, size_bytes, at_s) in enumerate(zip(sources, request.sizes_bytes, ready_s, strict=True))
         ]
-        self._transfers += sent
+        transfers.extend(sent)
         return [transfer.end_s for transfer in sent]
+
+    def from_servers(target: int) -> list[float]:
+        return send(request.servers, target, [request.ready_s] * len(request.servers))
+
+    groups = [
+        Group(distributor, tuple(workers[first:end]))
+        for distributor, first, end in zip(request.distributors, cuts, [*cuts[1:], len(workers)], strict=False)
+        if first < end
+    ][::-1]
+    there_s = {group.aggregator: from_servers(group.aggregator) for group in groups}
+    direct = tuple(workers[: cuts[0]])
+    arrivals_s = {worker: max(there_s.get(worker) or from_servers(worker)) for worker in direct}
+    for group in groups:
+        source = [group.aggregator] * len(request.servers)
+        for worker in group.members:
+            arrivals_s[worker] = max(there_s.get(worker) or send(source, worker, there_s[group.aggregator]))
+    transfers.sort(key=lambda transfer: transfer.start_s)
+    return Way(direct, tuple(groups), tuple(transfers), arrivals_s)

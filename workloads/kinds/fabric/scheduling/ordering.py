@@ -12,7 +12,7 @@ updates may be due at once, and an update that is dropped no longer speaks for t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,7 @@ def order(batch: Batch, network: Network) -> Ordering:
             network.reserve_all(loads(update, batch.servers))
         else:
             unreachable[update.id] = Drop.UNREACHABLE
-    back, dropped = _Back(batch, len(front), by_id.values()).run(network)
+    back, dropped = _behind(front, batch, by_id.values(), network)
     return Ordering((*front, *back), unreachable | dropped)
 
 
@@ -66,41 +66,32 @@ def deadline(update: Update, batch: Batch) -> float:
     return math.inf if batch.delay_bound is None else update.version + batch.delay_bound - batch.version
 
 
-class _Back:
-    """Ordering of the updates behind those that keep their place."""
-
-    def __init__(self, batch: Batch, first: int, updates: Iterable[Update]) -> None:
-        self._servers = batch.servers
-        self._first = first
-        self._updates = sorted(updates, key=lambda update: (update.worker, update.id))
-        self._deadlines = [deadline(update, batch) for update in self._updates]
-        self._order: list[_Placed] = []
-        self._blocking: set[int] = set()
-
-    def run(self, network: Network) -> tuple[list[Update], dict[int, Drop]]:
-        pick = picker(self._updates, self._deadlines, self._servers, network)
-        while (found := pick.next(self._first + len(self._order) + 1, network)) is not None:
-            last = self._order[-1] if self._order else None
-            if last and last.found.is_due and moment(last.found.end_s) > moment(found.end_s):
-                self._order.pop()
-                self._blocking.add(last.found.index)
-                network = last.before
-                pick.back(last.known)
-                continue
-            self._order.append(_Placed(found, network, pick.known()))
-            pick.take(found.index)
-            network = network.copy()
-            network.reserve_all(loads(self._updates[found.index], self._servers))
-        return [self._updates[placed.found.index] for placed in self._order], self._dropped()
-
-    def _dropped(self) -> dict[int, Drop]:
-        """Return why updates did not get a place, in the order of their workers."""
-        end = self._first + len(self._order) + 1
-        ordered = {placed.found.index for placed in self._order}
-        dropped = {}
-        for index, update in enumerate(self._updates):
-            if index in self._blocking:
-                dropped[update.id] = Drop.BLOCKS
-            elif index not in ordered:
-                dropped[update.id] = Drop.OVERDUE if self._deadlines[index] < end else Drop.UNREACHABLE
-        return dropped
+def _behind(
+    front: Sequence[Update], batch: Batch, updates: Iterable[Update], network: Network
+) -> tuple[list[Update], dict[int, Drop]]:
+    """Order the updates behind those that keep their place, and say why others are dropped."""
+    updates = sorted(updates, key=lambda update: (update.worker, update.id))
+    deadlines = [deadline(update, batch) for update in updates]
+    placed: list[_Placed] = []
+    blocking: set[int] = set()
+    pick = picker(updates, deadlines, batch.servers, network)
+    while (found := pick.next(len(front) + len(placed) + 1, network)) is not None:
+        last = placed[-1] if placed else None
+        if last and last.found.is_due and moment(last.found.end_s) > moment(found.end_s):
+            placed.pop()
+            blocking.add(last.found.index)
+            network = last.before
+            pick.back(last.known)
+            continue
+        placed.append(_Placed(found, network, pick.known()))
+        pick.take(found.index)
+        network = network.copy()
+        network.reserve_all(loads(updates[found.index], batch.servers))
+    end, ordered = len(front) + len(placed) + 1, dict.fromkeys(one.found.index for one in placed)
+    dropped = {}
+    for index, update in enumerate(updates):
+        if index in blocking:
+            dropped[update.id] = Drop.BLOCKS
+        elif index not in ordered:
+            dropped[update.id] = Drop.OVERDUE if deadlines[index] < end else Drop.UNREACHABLE
+    return [updates[index] for index in ordered], dropped
