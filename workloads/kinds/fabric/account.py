@@ -13,8 +13,7 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
-from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.fates import FIX, Fate, Line, lines
 from testbed.workloads.kinds.fabric.losses_account import NOBODY, Feeding, Losses
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent
 from testbed.workloads.kinds.fabric.replication_account import (
@@ -95,7 +94,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
         moved=moved(sent, iterations),
         transfers=carried(transfers, plan),
         metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(sent, plan, losses)},
-        norms=_norms(server, world),
+        norms={(number % world, number // world): float(norm) for number, norm in server.get("norms", ())},
         spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
         ended_before=taken.ended_before if taken else frozenset(),
         lost_updates={plan.server: [(one.rank, one.iteration) for one in taken.lost]} if taken else {},
@@ -134,11 +133,6 @@ def _replicated(
     copied = lines(replica["copied"], len(plan.workers))
     whole, wrong = Feeding.told(done).whole(journal, copied, server["momentum"])
     return Replicated(wrong) if wrong else replicated(plan, server, journal, whole, replica.get("lines"))
-
-
-def _norms(server: Mapping[str, Any], world: int) -> dict[tuple[int, int], float]:
-    """Return norms of updates by (rank, iteration), if a replica's distance counts."""
-    return {(number % world, number // world): float(norm) for number, norm in server.get("norms", ())}
 
 
 def _to_replica(sent: Sequence[Sent], plan: Fabric, losses: Losses) -> dict[str, float]:

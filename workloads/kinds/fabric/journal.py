@@ -360,7 +360,8 @@ class Copy(Journal):
         if len(told) < len(unit.members):
             if self.inherited is None:
                 return None
-            fates.add(self._own_fate(unit, len(told)))
+            stale = max(self.version + at - unit.versions[at] for at in range(len(told), len(unit.members)))
+            fates.add(Fate.LATE if self._bound is not None and stale >= self._bound else Fate.DIRECT)
         if Fate.LATE in fates and fates != {Fate.LATE}:
             raise ValueError(f"the server has discarded a part of updates {list(unit.members)}, and they are summed")
         for number in told:
@@ -368,8 +369,3 @@ class Copy(Journal):
         if Fate.LATE in fates:
             return Fate.LATE
         return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
-
-    def _own_fate(self, unit: Unit, first: int) -> Fate:
-        """Return the fate of a unit's updates from the ``first`` on, which the server had not decided."""
-        stale = max(self.version + at - unit.versions[at] for at in range(first, len(unit.members)))
-        return Fate.LATE if self._bound is not None and stale >= self._bound else Fate.DIRECT

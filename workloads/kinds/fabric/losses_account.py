@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.fates import Fate, Line
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent
 from testbed.workloads.kinds.fabric.replication_account import counted, other
 

@@ -234,8 +234,7 @@ def fabric(
             f"{name} has {count} aggregators for {len(workers)} workers on {topology.expression}",
             fix=f"give aggregators 0 to {len(workers)}",
         )
-    chosen = np.random.default_rng([len(workers), count]).choice(len(workers), count, replace=False)
-    sums = tuple(sorted(int(one) for one in chosen))
+    sums = _drawn(workers, count)
     plan = Fabric(
         scheme=name,
         nodes=tuple(node.name for node in topology.nodes),
@@ -274,9 +273,12 @@ def _for_replica(name: str, options: Options, free: Sequence[int], count: int | 
             f"{name} has {count} replica_aggregators; so many workers do not sum for the server: {len(free)}",
             fix=f"give replica_aggregators 0 to {len(free)}, or fewer aggregators",
         )
-    return tuple(
-        sorted(int(one) for one in np.random.default_rng([len(free), count]).choice(free, count, replace=False))
-    )
+    return _drawn(free, count)
+
+
+def _drawn(workers: Sequence[int], count: int) -> tuple[int, ...]:
+    chosen = np.random.default_rng([len(workers), count]).choice(workers, count, replace=False)
+    return tuple(sorted(int(one) for one in chosen))
 
 
 def _check_servers(topology: Topology, name: str, options: Options, servers: int) -> None:

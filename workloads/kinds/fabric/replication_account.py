@@ -14,8 +14,7 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.distance import apart
-from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.fates import FIX, Fate, Line, lines
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 from testbed.workloads.kinds.fabric.sums import rates
@@ -191,21 +190,13 @@ def taken_over(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> TakenOver | N
     return TakenOver(
         {**replica, "journal": [_raw(line, world) for line in journal]},
         list(_steps(every, copied, own_from, first)),
-        _behind(plan, server, every, count, loss),
+        # Later steps of the server moved its weights; but the replica has decided again on their updates, so nothing is
+        # reported about them.
+        replace(until(plan, server, theirs), metrics={**until(plan, server, every).metrics, **loss}),
         lost,
         frozenset(range(world)) - first.keys(),
         loss["takeover_bound"],
     )
-
-
-def _behind(
-    plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], count: int, loss: Mapping[str, float]
-) -> Replicated:
-    """Compute how far the replica was behind at each step of the server, of which ``count`` are in the history that
-    goes on. Later steps of the server moved its weights; but the replica has decided again on their updates, so nothing
-    is reported about them."""
-    metrics = until(plan, server, every).metrics
-    return replace(until(plan, server, every[:count]), metrics={**metrics, **loss})
 
 
 def _steps_of(every: Sequence[Line], entries: int) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.fabric.account import carried, misplaced, moved, on_our_clock, other_order, took
-from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.fates import FIX, Line, lines
 from testbed.workloads.kinds.fabric.plan import Fabric
 
 

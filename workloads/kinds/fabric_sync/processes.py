@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import WorkerError
+from testbed.workloads.kinds.fabric.fates import FIX
 from testbed.workloads.kinds.fabric.journal import Step
-from testbed.workloads.kinds.fabric.journal_lines import FIX
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Order, Weights

@@ -7,8 +7,7 @@ import pytest
 
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric import account
-from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.fates import Fate, Line
 from testbed.workloads.kinds.fabric.losses_account import NOBODY, Came, Leg, Losses
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.learning.updates import Update

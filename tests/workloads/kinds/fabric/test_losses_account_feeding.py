@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.topologies.build import build
-from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import lines
+from testbed.workloads.kinds.fabric.fates import Fate, lines
 from testbed.workloads.kinds.fabric.losses_account import Feeding
 from testbed.workloads.kinds.fabric.replication_account import counted, other
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a

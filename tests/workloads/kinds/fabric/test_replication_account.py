@@ -15,7 +15,7 @@ from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.checks import judge_divergence
 from testbed.workloads.kinds.fabric.distance import apart, lines
 from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.kinds.fabric.journal_lines import lines as journal_lines
+from testbed.workloads.kinds.fabric.fates import lines as journal_lines
 from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
 from testbed.workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
 

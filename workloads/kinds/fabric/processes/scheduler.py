@@ -318,8 +318,12 @@ class Scheduler(NoBuckets, Exchange):
         if time.monotonic() >= self._looked_s + LOOK_S:
             self._looked_s = time.monotonic()
             self._look_at_rates()
-        moved = super()._move()
-        said = [] if self._is_halted else self._tick()
+        moved, said = super()._move(), list[Command]()
+        if not self._is_halted:
+            before, begun_s = self._planner.batches, time.monotonic()
+            said = self._planner.tick(begun_s)
+            if self._planner.batches > before:
+                self._took_s.append(round(time.monotonic() - begun_s, 6))
         for node, note in said:
             if self._takeover:
                 self._takeover.told(note)
@@ -327,14 +331,6 @@ class Scheduler(NoBuckets, Exchange):
         if said:
             super()._move()
         return moved or bool(said)
-
-    def _tick(self) -> list[Command]:
-        """Do what is due, and note how long planning a batch took."""
-        before, begun_s = self._planner.batches, time.monotonic()
-        said = self._planner.tick(begun_s)
-        if self._planner.batches > before:
-            self._took_s.append(round(time.monotonic() - begun_s, 6))
-        return said
 
     def _waits_for(self, connection: Connection) -> bool:
         """Whether a neighbour may not have ended yet: a server or replica may once it has said so; daemons go on until

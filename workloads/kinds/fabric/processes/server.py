@@ -299,7 +299,8 @@ class Server(Holder, Exchange):
             if step.fate.is_applied:
                 self._served.apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
             self._decided(step)
-        self._grant()
+        if self._turns and self._is_alone and (turns := self._turns.taken(time.monotonic())):
+            self._give_straight(*((self._plan.workers[turn.rank], turn.held_s, turn.goes_on) for turn in turns))
 
     def _next(self) -> Step | None:
         """Decide on the unit whose turn it is. A replica that is fed is sent it before, with the shares of its
@@ -369,12 +370,6 @@ class Server(Holder, Exchange):
 
     def _give_straight(self, *recipients: Recipient) -> None:
         self._give(Give(tuple(((node, 0.0, 0.0), ()) for node, *_ in recipients), recipients))
-
-    def _grant(self) -> None:
-        """Give weights straight to the workers whose turn it is, if the scheduler is lost."""
-        turns = self._turns.taken(time.monotonic()) if self._turns and self._is_alone else []
-        if turns:
-            self._give_straight(*((self._plan.workers[turn.rank], turn.held_s, turn.goes_on) for turn in turns))
 
     # Losses.
 

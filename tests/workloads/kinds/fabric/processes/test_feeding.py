@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import NeighbourError
 from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import lines
 from testbed.workloads.kinds.fabric.journal import Rates
-from testbed.workloads.kinds.fabric.journal_lines import lines
 from testbed.workloads.kinds.fabric.losses_account import Feeding
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
