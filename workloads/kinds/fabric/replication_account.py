@@ -16,7 +16,7 @@ from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.distance import apart
 from testbed.workloads.kinds.fabric.fates import FIX, Fate, Line, lines
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
+from testbed.workloads.kinds.fabric.scheduling.divergence import Lead, most_within
 from testbed.workloads.kinds.fabric.sums import rates
 from testbed.workloads.learning.updates import Step, Update
 
@@ -115,13 +115,17 @@ def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -
     for line, had in zip(journal, server["leads"][: len(journal)], strict=True):
         if line.fate == Fate.DROPPED:
             continue
-        if line.fate.is_applied:
-            numbers = [update.iteration * world + update.rank for update in line.updates]
-            counts = zip(numbers, rates(line.shares, server["momentum"]), strict=True)
-            lead.add(rate * norms[number] for number, rate in counts)
-        else:
-            lead.pass_over(len(line.updates))
+        _advance(lead, line, norms, world, server["momentum"])
         yield line, max(0, len(lead) - had), lead.divergence(had, len(lead))
+
+
+def _advance(lead: Lead, line: Line, norms: Mapping[int, float], world: int, momentum: float) -> None:
+    """Move the server on by a step of what was sent."""
+    if line.fate.is_applied:
+        counts = zip(line.updates, rates(line.shares, momentum), strict=True)
+        lead.add(rate * norms[update.iteration * world + update.rank] for update, rate in counts)
+    else:
+        lead.pass_over(len(line.updates))
 
 
 def with_behind(samples: pd.DataFrame, found: Replicated) -> pd.DataFrame:
@@ -254,11 +258,9 @@ def _loss(
     before = {*_applied(copied[:own_from])}
     norms, world, momentum = dict(server["norms"]), len(plan.workers), server["momentum"]
     lead = plan.options.lead(momentum)
-    for update, is_applied, rate in counted(every, momentum):
-        if is_applied:
-            lead.add([rate * norms[update.iteration * world + update.rank]])
-        else:
-            lead.pass_over(1)
+    for line in every:
+        if line.fate != Fate.DROPPED:
+            _advance(lead, line, norms, world, momentum)
     if had < max(server["leads"], default=0):
         raise WorkerError(
             f"the replica had {had} updates when the server was lost, which counted on {max(server['leads'])}", fix=FIX

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from testbed.workloads.kinds.fabric.scheduling.limits import Funnel, Limits
+from testbed.workloads.kinds.fabric.scheduling.cases import Funnel, Limits
 from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 from testbed.workloads.kinds.fabric.scheduling.residual import flow
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, racks, star
