@@ -138,8 +138,6 @@ def run_scheduler(params: Params, place: Place | None = None) -> None:
 
 
 class _OwnWorker(Worker):
-    """A worker with a daemon of its own."""
-
     def __init__(
         self, job: Job, sock: socket.socket, memory: Memory, daemon: subprocess.Popen[bytes], sums: bool
     ) -> None:

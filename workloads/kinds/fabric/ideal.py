@@ -235,8 +235,6 @@ class _World:
         heapq.heappush(self._events, (due_s, next(self._numbers), action))
 
     def _begin(self, rank: int) -> None:
-        """Have a worker compute its next update."""
-
         def computed() -> None:
             number = self._iteration[rank] * len(self._plan.workers) + rank
             self._ready_s[number], self._computed_on[number] = self._now_s, self._version[rank]
@@ -261,7 +259,6 @@ class _World:
             self._passing[node].tell(note)
 
     def _collect(self, node: int, number: int, update: int) -> None:
-        """Note that an update is at its aggregator."""
         self._groups[number].here.add(update)
         self._send_sums(node, number)
 
@@ -271,7 +268,6 @@ class _World:
             self._arrives(Leg(node, group.target, group.members, group.shard), group.shares)
 
     def _keeper(self, node: int) -> int:
-        """Return the node whose journal a node uses."""
         return self._plan.server if node in self._plan.roots else node
 
     def _there_s(self, leg: Leg) -> float:
@@ -284,7 +280,6 @@ class _World:
         return self._real.end_s(later(planned, self._now_s), self._network.path(leg.source, leg.target))
 
     def _told(self, leg: Leg) -> None:
-        """Tell the scheduler that a transfer has ended."""
         if leg.source != leg.target:
             self._found.planner.arrived(leg.members, leg.source, leg.target, self._now_s, leg.shard)
 
@@ -326,7 +321,6 @@ class _World:
         self._at(self._there_s(leg), there)
 
     def _apply(self, server: int) -> None:
-        """Apply all that is due at a server."""
         journal = self._found.journals[server]
         journal.replicated = self._found.copy.here
         self._decided(server, iter(partial(journal.next, self._rates), None))

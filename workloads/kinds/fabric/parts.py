@@ -137,8 +137,8 @@ class FabricReports(Reports[Fabric]):
         return () if plan.replica is None else (plan.nodes[plan.server],)
 
 
-NOTES_OF_A_TRANSFER = 6
-"""About so many."""
+TRANSFER_NOTES = 6
+"""Number of notes about a transfer, roughly."""
 
 
 class FabricSimulation(Simulation[Fabric]):
@@ -161,7 +161,7 @@ class FabricSimulation(Simulation[Fabric]):
         from testbed.workloads.kinds.fabric.played_transfers import FIRST, LAST
 
         moved = 2 * len(plan.servers) + (plan.replica is not None)
-        return moved * (FIRST + LAST + NOTES_OF_A_TRANSFER) * len(plan.workers)
+        return moved * (FIRST + LAST + TRANSFER_NOTES) * len(plan.workers)
 
     def begin(self, plan: Fabric, asked: Iterations, wires: Wires) -> TellLines:
         from testbed.workloads.kinds.fabric.played import Played

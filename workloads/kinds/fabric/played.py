@@ -158,7 +158,6 @@ class Played:
         return [self._plan.nodes[daemon.node] for daemon in self._daemons.values() if daemon.goes_on]
 
     def _served(self, server: _Server) -> dict[str, Any]:
-        """Return what a server reports, as :meth:`.server.Server.said`."""
         journal = server.journal
         said = {
             "journal": [step.line for step in journal.steps],
@@ -204,7 +203,6 @@ class Played:
         return self._norm(number % self._world, number // self._world)
 
     def _number(self, daemon: _Daemon) -> int:
-        """Return the number of a worker's update."""
         return len(daemon.lines) * self._world + daemon.rank
 
     def _answered(self, daemon: _Daemon) -> None:
@@ -268,7 +266,6 @@ class Played:
         self._send_sums(daemon, group)
 
     def _send_sums(self, daemon: _Daemon, group: _Group) -> None:
-        """Send a sum if it is complete, and its time has come."""
         note = group.note
         if group.go is None or len(group.versions) < len(note.members):
             return
@@ -327,7 +324,6 @@ class Played:
         self._level(replica)
 
     def _copy(self, replica: _Replica, told: Gradient) -> None:
-        """Take an update, or a sum, that has come to the replica."""
         if not replica.journal.arrive(_unit(told)):
             raise ValueError(f"the replica had some of updates {list(told.members)} before")
         replica.received.append((told.members[0], self._bytes[0]))
@@ -349,7 +345,6 @@ class Played:
     # Servers.
 
     def _hold(self, server: _Server, told: Gradient) -> None:
-        """Hold an update, or a sum, which has come, until its turn."""
         if not server.journal.arrive(_unit(told), told.norms):
             raise ValueError(f"some of updates {list(told.members)} were here before")
         server.received.append((told.members[0], self._bytes[server.shard]))

@@ -220,7 +220,6 @@ def _without(line: Line, decided: set[Update]) -> Line:
 
 
 def _raw(line: Line, world: int) -> list[Any]:
-    """Return a line as processes report it."""
     numbers = [update.iteration * world + update.rank for update in line.updates]
     return [int(line.fate), numbers, [update.version for update in line.updates], line.shares]
 

@@ -436,7 +436,6 @@ class Planner:
             self._tell(piece, now_s)
 
     def _settle(self, count: int) -> None:
-        """Settle the ways of the first ``count`` units to the server."""
         for unit in self._units[:count]:
             begin = self._version + len(self._undecided)
             updates = [self._waiting.pop(number) for number in unit.members]
@@ -513,7 +512,6 @@ class Planner:
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
 
     def _hop(self, transfer: Transfer, now_s: float) -> Hop:
-        """Begin a transfer of weights, and return its hop."""
         if transfer.source != transfer.target:
             self._network.take(transfer)
             self.traffic.begin(transfer)

@@ -199,7 +199,6 @@ class Daemon(NoBuckets, Exchange):
     # Its worker's updates.
 
     def _take_update(self, note: Push) -> None:
-        """Take an update from the worker."""
         self._pushed, self._is_answered, number = note, False, self._number(note)
         if self._plan.replica is not None:  # unless it is lost, or serves
             self._kept[number] = note, self._memory.update.copy()
@@ -207,7 +206,6 @@ class Daemon(NoBuckets, Exchange):
             self._offer(note)
 
     def _offer(self, note: Push) -> None:
-        """Tell the scheduler that there is an update."""
         number = self._number(note)
         if note.version > self._lost_above:
             self._say(self._plan.server, Lost(number))
@@ -372,7 +370,6 @@ class Daemon(NoBuckets, Exchange):
         self._send_sums(group)
 
     def _let_go(self, connection: Connection, note: SendSums) -> None:
-        """Note that the sum's time has come."""
         if note.group in self._disbanded or self._plan.scheduler in self._former:
             return
         if note.group not in self._groups:
@@ -382,7 +379,6 @@ class Daemon(NoBuckets, Exchange):
         self._send_sums(group)
 
     def _send_sums(self, group: _Group) -> None:
-        """Send a group's sums if they are complete, and their time has come."""
         note = group.note
         if group.go is None or not group.sums.is_complete:
             return
@@ -438,7 +434,6 @@ class Daemon(NoBuckets, Exchange):
             raise self._misfit(connection, note)
 
     def _give(self, connection: Connection) -> None:
-        """Give the weights to the worker if all shards are there."""
         if len(self._came_of) < len(self._spans):
             return
         given, *others = self._came_of.values()

@@ -181,7 +181,6 @@ class Exchange(Watched):
         return self._clock.here_s(note.said_s)
 
     def _arrival(self, members: tuple[int, ...], source: int, shard: int) -> Arrived:
-        """Make the note for the scheduler about data that has just arrived."""
         return Arrived(members, source, shard, self._clock.told_s(time.monotonic()))
 
     # What comes.
@@ -193,7 +192,6 @@ class Exchange(Watched):
         return came
 
     def _look_at_end(self, connection: Connection, now_s: float) -> None:
-        """Tell the scheduler if a transfer is about to end here."""
         coming = self._coming.get(connection.node)
         if coming is None or connection.word is None:
             return

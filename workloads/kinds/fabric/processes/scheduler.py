@@ -284,14 +284,12 @@ class Scheduler(NoBuckets, Exchange):
             )
 
     def _resume(self, note: Resume, now_s: float) -> None:
-        """Plan anew, from the state of the new server."""
         self._is_away, self._history = False, note.history
         self._planner = self._planner.resumed(note, now_s)
         for node in self._plan.workers:
             self._say(node, replace(note, entries=()))
 
     def _teller(self, note: Decided) -> int:
-        """Return the node that may report these decisions."""
         (number, _), *_ = note.entries
         return self._plan.servers_at(number // len(self._plan.workers))[0]
 

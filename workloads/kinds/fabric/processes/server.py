@@ -215,7 +215,6 @@ class Server(Holder, Exchange):
 
     @property
     def _is_alone(self) -> bool:
-        """Whether the scheduler is lost."""
         return self._plan.scheduler in self._former
 
     # What comes.
@@ -362,7 +361,6 @@ class Server(Holder, Exchange):
             self._at(said_s + wait_s, partial(self._send_weights, first, note, newest.weights, rate_bps))
 
     def _state(self) -> State:
-        """Return the state whose weights workers get now."""
         if self._newest.entries != len(self.journal.entries):
             copied, entries = self._served.copied(self._weights), len(self.journal.entries)
             self._newest = State(copied, self.journal.version, entries)

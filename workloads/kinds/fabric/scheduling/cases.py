@@ -278,7 +278,6 @@ class Cases:
         return len(loads), latest_s
 
     def _send_on(self, case: _Case, load: _Load) -> list[float]:
-        """Send a load to the targets, and return when its shards are there."""
         target, *others = self._targets
         funnel = self._funnels[target]
         is_alone = load.out >= 0 and load.source != target and not load.is_host
@@ -303,7 +302,6 @@ class Cases:
         return ends_s
 
     def _after(self, case: _Case) -> _Case:
-        """Make a case that goes on from another one."""
         links = case.links.copy()
         for target in self._targets:
             self._own(links, self._funnels[target])

@@ -146,7 +146,6 @@ class _Lead(Lead):
 
 
 def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
-    """Yield the commits of a batch, in their order."""
     committed = behind
     for members in (*((one,) for one in way.direct), *(group.members for group in way.groups)):
         committed += len(members)
