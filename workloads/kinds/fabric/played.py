@@ -234,10 +234,8 @@ class Played:
         if target == daemon.node:
             self._collect(daemon, told)
             return
-        source = daemon.node
 
-        def came() -> None:
-            self._tell_arrived(told.members, Leg(source, target, told.members, told.shard))
+        def take() -> None:
             if target in self._daemons:
                 self._collect(self._daemons[target], told)
             elif self._replica is not None and target == self._replica.node:
@@ -245,7 +243,7 @@ class Played:
             else:
                 self._hold(self._servers[target], told)
 
-        self._move(Leg(source, target, told.members, told.shard), told, rate_bps, came)
+        self._move(Leg(daemon.node, target, told.members, told.shard), told, rate_bps, take)
 
     def _collect(self, daemon: _Daemon, told: Gradient) -> None:
         """Add an update to its sum; or, at a root, to that of its iteration."""
@@ -289,25 +287,22 @@ class Played:
         if source == target:
             self._take_weights(self._daemons[target], note)
             return
-        leg = Leg(source, target, (), note.shard)
+        take = partial(self._take_weights, self._daemons[target], note)
+        self._move(Leg(source, target, (), note.shard), note, rate_bps, take)
+
+    def _move(self, leg: Leg, note: Note, rate_bps: float, take: Call) -> None:
+        """Send what a note announces, of which its receiver tells the scheduler before it takes it."""
+        source, target, members, shard = leg
+
+        def nears(left_s: float) -> None:
+            told_s = self._transfers.told_s(target)
+            self._scheduler.tell(target, Nears(members, source, left_s, shard, told_s))
 
         def came() -> None:
-            self._tell_arrived((), leg)
-            self._take_weights(self._daemons[target], note)
+            self._scheduler.tell(target, Arrived(members, source, shard, self._transfers.told_s(target)))
+            take()
 
-        self._move(leg, note, rate_bps, came)
-
-    def _move(self, leg: Leg, note: Note, rate_bps: float, came: Call) -> None:
-        def nears(left_s: float) -> None:
-            told_s = self._transfers.told_s(leg.target)
-            self._scheduler.tell(leg.target, Nears(leg.members, leg.source, left_s, leg.shard, told_s))
-
-        way = leg.source, leg.target
-        self._transfers.floats(way, note, self._bytes[leg.shard], rate_bps, nears, came)
-
-    def _tell_arrived(self, members: tuple[int, ...], leg: Leg) -> None:
-        told_s = self._transfers.told_s(leg.target)
-        self._scheduler.tell(leg.target, Arrived(members, leg.source, leg.shard, told_s))
+        self._transfers.floats((source, target), note, self._bytes[shard], rate_bps, nears, came)
 
     # The replica.
 
