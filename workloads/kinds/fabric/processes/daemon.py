@@ -269,12 +269,6 @@ class Daemon(NoBuckets, Exchange):
         for group in [number for number, group in self._groups.items() if group.note.target == target]:
             self._disband(group)
 
-    def _is_void_way(self, note: Send, plan: Fabric) -> bool:
-        """Whether an order that the scheduler gave under ``plan`` was for a server or replica to which nothing goes any
-        more."""
-        is_served = plan.server == self._plan.server
-        return plan is not self._plan and (note.target in plan.to_replica) == is_served
-
     # A server that is started again.
 
     def _await_server(self, seek: Seek) -> None:
@@ -319,7 +313,10 @@ class Daemon(NoBuckets, Exchange):
         have been decided meanwhile: then its worker has gone on, and the update is not sent, unless it is kept for the
         replica."""
         is_over = self._pushed is not None and note.update < self._number(self._pushed)
-        if self._plan.scheduler in self._former or self._is_void_way(note, plan):
+        # After a loss, nothing goes to the server or replica any more for which an earlier order was.
+        is_served = plan.server == self._plan.server
+        is_void = plan is not self._plan and (note.target in plan.to_replica) == is_served
+        if self._plan.scheduler in self._former or is_void:
             return
         if self._goes_on_alone and is_over and note.update not in self._kept:
             return

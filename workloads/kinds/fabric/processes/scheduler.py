@@ -88,7 +88,9 @@ class Scheduler(NoBuckets, Exchange):
         self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
         self._end_servers()  # first, for daemons that end close their connections with them
-        self._until(lambda: self._ended >= self._holders, silence_s)
+        self._until(
+            lambda: self._ended >= {*self._plan.others} - {self._plan.scheduler} - self._former.keys(), silence_s
+        )
         for node in self._plan.workers:
             self._say(node, End())
         self._over = True
@@ -100,11 +102,6 @@ class Scheduler(NoBuckets, Exchange):
         self._is_ending = True
         for server in self._plan.servers if not self._plan.roots else ():
             self._say(server, End())
-
-    @property
-    def _holders(self) -> set[int]:
-        """Servers, and the replica, that are left."""
-        return {*self._plan.others} - {self._plan.scheduler} - self._former.keys()
 
     @property
     def _is_halted(self) -> bool:

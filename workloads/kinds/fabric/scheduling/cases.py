@@ -167,7 +167,8 @@ class Cases:
         remote = [0.0 if load.source in self._hosts else sum(load.bits) for load in reversed(self._loads)]
         self._remote_bits = [*list(accumulate(remote))[::-1], 0.0]
         """By index, the bits of updates from there on that no aggregator has on its own host."""
-        self._rates_bps = [self._most_bps(node) for node in aggregators]
+        leaves = [network.leaf(node) for node in aggregators]
+        self._rates_bps = [max(network.residual(leaf.into).rates_bps) if leaf else math.inf for leaf in leaves]
         self._left_bps = list(accumulate(reversed(self._rates_bps)))[::-1]
 
     def best(self) -> Cuts:
@@ -255,7 +256,8 @@ class Cases:
         """
         links, loads, limit_s, to = case.links, self._loads, self._limit_s, [aggregator] * len(self._targets)
         funnel = self._funnels[aggregator]
-        near = funnel.sources if funnel and self._is_own(funnel, aggregator) else frozenset[int]()
+        leaf = self._network.leaf(aggregator)  # its own link, which no other traffic passes
+        near = funnel.sources if funnel and leaf and leaf.into == funnel.link else frozenset[int]()
         into = self._own(links, funnel)
         latest_s: Sequence[float] = [0.0] * len(to)
         for index in range(first, len(loads)):
@@ -334,15 +336,6 @@ class Cases:
         if not left:
             return 0.0
         return self._first_s + left / rate_bps if rate_bps else math.inf
-
-    def _most_bps(self, node: int) -> float:
-        leaf = self._network.leaf(node)
-        return max(self._network.residual(leaf.into).rates_bps) if leaf else math.inf
-
-    def _is_own(self, funnel: Funnel, node: int) -> bool:
-        """Whether a funnel is a node's own link, which no other traffic passes."""
-        leaf = self._network.leaf(node)
-        return leaf is not None and leaf.into == funnel.link
 
 
 def _sent(residual: Residual, before: Residual, load: _Load) -> list[float]:
