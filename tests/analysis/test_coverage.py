@@ -32,7 +32,7 @@ def covered(intervals: list[Interval], truth: float = 1.0) -> float:
     return float(np.mean([one.low <= truth <= one.high for one in intervals]))
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 8, 10, 15, 30])
+@pytest.mark.parametrize("count", [2, 3, 5, 6, 10, 30])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_of_the_median(name: str, count: int) -> None:
     drawn = DISTRIBUTIONS[name](np.random.default_rng(1), (SAMPLES, count))
@@ -47,7 +47,7 @@ def test_of_pairs_that_share_what_slows_the_machine(count: int) -> None:
     assert 0.93 <= covered([paired_ratio(*pair) for pair in zip(base, new, strict=True)], 0.82) <= 0.97
 
 
-@pytest.mark.parametrize("counts", [(2, 2), (3, 3), (5, 5), (3, 10), (6, 6), (10, 10), (30, 30)])
+@pytest.mark.parametrize("counts", [(2, 2), (3, 3), (3, 10), (10, 10)])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_of_the_ratio_of_two_runs(name: str, counts: tuple[int, int]) -> None:
     """Rather too wide than too narrow."""

@@ -137,7 +137,7 @@ def test_what_is_not_valid_is_in_no_text_without_a_mark(
     assert [one for one in found if one[0] not in excused and not any(mark in one[1] for mark in MARKS)] == []
 
 
-@pytest.mark.parametrize("times", [0.25, 4.0])
+@pytest.mark.parametrize("times", [0.25, pytest.param(4.0, marks=pytest.mark.rehearse)])
 def test_arms_of_another_network_are_in_no_ranking_of_this(kind: Run, told: set[tuple[str, str]], times: float) -> None:
     """They are made the fastest of all, and the slowest; a text with a superlative says then where that is so."""
     named = names_of_networks([cell for cell in cells(kind) if cell.finished])

@@ -100,7 +100,7 @@ def test_a_library_that_polls_is_only_believed_where_links_set_the_time(records:
         assert "run queue" not in {one["name"] for one in record["fidelity"]["checks"]}
 
 
-@pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi)])
+@pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=[needs_open_mpi, pytest.mark.rehearse])])
 def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: str) -> None:
     def tick(iterations: int, _: SoFar) -> None:
         if iterations > 2:

@@ -133,7 +133,7 @@ WAITS = r"h3\.core\d made no progress for 2 s; it waits for (key \d+ from )?(h0,
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ("kind: kill, nodes: h1", "the worker on h1 was killed by SIGKILL"),
+        pytest.param("kind: kill, nodes: h1", "the worker on h1 was killed by SIGKILL", marks=pytest.mark.rehearse),
         ("kind: kill, nodes: h3", r"the process h3\.(core\d|manager) was killed by SIGKILL"),
         ("kind: freeze, hosts: [h1], until: 60 s", WAITS),
         pytest.param("kind: down, links: [h1], until: 60 s", WAITS, marks=pytest.mark.rehearse),

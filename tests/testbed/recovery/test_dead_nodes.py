@@ -75,7 +75,14 @@ def test_one_that_is_killed(who: str, strike: Strike) -> None:
     assert took_s < KILLED_S
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize(
+    "who",
+    [
+        pytest.param("a worker of a ring", marks=pytest.mark.rehearse),
+        "the only server",
+        pytest.param("an aggregator", marks=pytest.mark.rehearse),
+    ],
+)
 def test_one_that_stands_still(who: str, strike: Strike) -> None:
     topology, scheme, victim = WHO[who]
     error, took_s = strike(topology, scheme, victim, signal.SIGSTOP)

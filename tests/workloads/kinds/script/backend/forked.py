@@ -1,7 +1,7 @@
-"""Starts the ranks of a script as forks of this process, which has imported PyTorch for all of them.
+"""Starts the ranks of scripts as forks of this process, which has imported PyTorch for all of them.
 
-Usage: ``python forked.py RANKS.json SCRIPT ARGUMENTS...``; by rank, the file has its environment and its log's path. It
-ends when all ranks have, and prints their exit statuses.
+Usage: ``python forked.py``. Each line of its input is a list, as JSON: a file, a script and its arguments. By rank, the
+file has its environment and its log's path. When all ranks of a line have ended, their exit statuses are printed.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ IMPORTS = "TESTBED_TEST_IMPORTS"
 """Variable with the names of more modules that are imported for all."""
 
 
-def main(ranks: Path, words: list[str]) -> None:
+def main() -> None:
     """In a rank it returns, so that Python ends as after any script."""
     for name in os.environ.get(IMPORTS, "").split():
         importlib.import_module(name)
-    pids = []
     gc.freeze()  # what was imported: each rank's collections, and the last ones when it ends, would look through it
-    for one in json.loads(ranks.read_text()):
-        pid = os.fork()
-        if pid == 0:
-            become(one["environment"], one["log"], words)
-            return
-        pids.append(pid)
-    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]))
+    for line in sys.stdin:
+        ranks, *words = json.loads(line)
+        pids = []
+        for rank in json.loads(Path(ranks).read_text()):
+            pid = os.fork()
+            if pid == 0:
+                become(rank["environment"], rank["log"], words)
+                return
+            pids.append(pid)
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]), flush=True)
 
 
 def become(environment: dict[str, str], log: str, words: list[str]) -> None:
     """Be the rank: what ``import torch`` would have done in its environment is done, and the script runs."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     file = os.open(log, os.O_WRONLY | os.O_CREAT, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
@@ -50,4 +53,4 @@ def become(environment: dict[str, str], log: str, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

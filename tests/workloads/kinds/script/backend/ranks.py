@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from testbed.execution.launched import rank_environment
@@ -23,6 +25,7 @@ from tests import ports
 PATIENCE_S = 300
 PLAIN = "plain"
 """Library of ranks that know nothing of testbed, and whose group is PyTorch's own."""
+THREADS = "OMP_NUM_THREADS"
 FORKED = Path(__file__).with_name("forked.py")
 
 
@@ -71,8 +74,8 @@ class Ranks:
         return [*ranks, *self.servers()]
 
     def fork(self, script: Path, *arguments: str) -> list[tuple[int, str]]:
-        """The exit status of each rank, and what it said. All are forks of one process, which alone imports PyTorch.
-        Servers end as they should."""
+        """The exit status of each rank, and what it said. All are forks of a process that has imported PyTorch. Servers
+        end as they should."""
         return fork([self], script, *arguments)
 
     def samples(self, name: str) -> Path:
@@ -141,11 +144,37 @@ def fork(several: Sequence[Ranks], script: Path, *arguments: str, imports: str =
     path = folder / "ranks.json"
     pairs = zip(environments, logs, strict=True)
     path.write_text(json.dumps([{"environment": own, "log": str(log)} for own, log in pairs]))
-    shared = {name: value for name, value in environments[0].items() if name == "OMP_NUM_THREADS"}
-    more = {**os.environ, **shared, "TESTBED_TEST_IMPORTS": imports}
-    process = _started([sys.executable, str(FORKED), str(path), str(script), *arguments], more)
-    said, *_ = finished([process, *(server for each in several for server in each.servers())])
-    return [(status, log.read_text()) for status, log in zip(json.loads(said), logs, strict=True)]
+    servers = [server for each in several for server in each.servers()]
+    statuses = _with_pytorch(imports, environments[0].get(THREADS, "")).ended([str(path), str(script), *arguments])
+    finished(servers)
+    return [(status, log.read_text()) for status, log in zip(statuses, logs, strict=True)]
+
+
+class Forked:
+    """A process that has imported PyTorch, and these modules, for the ranks that it forks."""
+
+    def __init__(self, imports: str, threads: str) -> None:
+        own = {THREADS: threads} if threads else {}
+        self._process = subprocess.Popen(
+            [sys.executable, str(FORKED)],
+            env={**os.environ, **own, "TESTBED_TEST_IMPORTS": imports},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ended(self, words: Sequence[str]) -> list[int]:
+        """The exit status of each rank."""
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps(words), file=self._process.stdin, flush=True)
+        assert select.select([self._process.stdout], [], [], PATIENCE_S)[0], "ranks have not ended"
+        statuses: list[int] = json.loads(self._process.stdout.readline())
+        return statuses
+
+
+_with_pytorch = cache(Forked)
+"""One for each set of modules: it ends with this process."""
 
 
 def _started(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:

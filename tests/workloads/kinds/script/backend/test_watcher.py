@@ -33,6 +33,11 @@ def told(folder: Path, maker: str, what: str) -> tuple[list[RankRows], list[str]
     return [rows for rows in found if rows], [said for _, said in ended], ranks.samples("h0").read_text()
 
 
+@pytest.fixture(scope="module")
+def by_python(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[RankRows], list[str], str]:
+    return told(tmp_path_factory.mktemp("by_python"), "python", "steps")
+
+
 def kinds(rows: RankRows) -> list[tuple[object, ...]]:
     """All of its collectives but their moments."""
     return sorted(
@@ -46,8 +51,8 @@ def totals(text: str) -> object:
 
 
 @compiled
-def test_rows_of_c_and_of_python_are_alike(tmp_path: Path) -> None:
-    by_c, by_python = (told(tmp_path, maker, "steps") for maker in MAKERS)
+def test_rows_of_c_and_of_python_are_alike(by_python: tuple[list[RankRows], list[str], str], tmp_path: Path) -> None:
+    by_c = told(tmp_path, "c++", "steps")
     assert by_c[1] == by_python[1]  # the same gradients
     assert totals(by_c[2]) == totals(by_python[2])
     for ours, theirs in zip(by_c[0], by_python[0], strict=True):
@@ -80,6 +85,8 @@ def test_it_is_taken_for_no_other_pytorch(monkeypatch: pytest.MonkeyPatch) -> No
     assert watcher.load.__wrapped__() is None
 
 
-def test_without_it_ranks_say_that_python_makes_their_rows(tmp_path: Path) -> None:
-    rows, _, _ = told(tmp_path, "python", "steps")
+def test_without_it_ranks_say_that_python_makes_their_rows(
+    by_python: tuple[list[RankRows], list[str], str],
+) -> None:
+    rows, _, _ = by_python
     assert [one.slow_rows_of for one in rows] == [torch.__version__] * 2
