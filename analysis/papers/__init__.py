@@ -15,15 +15,13 @@ from testbed.analysis.papers import (
     collectives_theory,
     mlfabric_theory,
     phub,
-    phub_theory,
     plink,
     plink_theory,
     rina,
     rina_theory,
 )
-from testbed.analysis.papers.claim import Paper
+from testbed.analysis.papers.claim import Paper, Table
 from testbed.analysis.papers.mlfabric import paper as mlfabric
-from testbed.analysis.papers.table import Table
 from testbed.analysis.papers.topoopt import paper as topoopt
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -32,7 +30,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     **plink_theory.TABLES,
     **collectives_theory.TABLES,
     **mlfabric_theory.TABLES,
-    **phub_theory.TABLES,
+    **phub.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""
 PAPERS: dict[str, Paper] = {

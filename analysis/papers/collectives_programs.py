@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs, within
 from testbed.analysis.papers.collectives_theory import BOUNDS
 from testbed.analysis.papers.collectives_theory import LIGHTGBM as EXCHANGES
 from testbed.analysis.papers.evidence import GST, JCT, Measured, Values, iteration_s, measure, slower, where
-from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.profiles import profile

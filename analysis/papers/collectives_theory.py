@@ -9,8 +9,8 @@ from itertools import permutations
 
 import numpy as np
 
+from testbed.analysis.papers.claim import Table
 from testbed.analysis.papers.forests import RATE_BPS, bound_s, network
-from testbed.analysis.papers.table import Table
 from testbed.analysis.theory.probed_cloud import Cloud
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.claim import Table
 from testbed.workloads.kinds.asynchronous.ledger import Ledger, most_stale, staleness
 
 PAPERS_BOUND = 2

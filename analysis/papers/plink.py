@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, falling, near, true, within
 from testbed.analysis.papers.evidence import (
     GST,
     Measured,
@@ -23,10 +23,8 @@ from testbed.analysis.papers.evidence import (
     where,
 )
 from testbed.analysis.papers.forests import bound_s, network
-from testbed.analysis.papers.judging import falling, near, true, within
-from testbed.analysis.papers.plink_autotune import AUTOTUNE, autotune
-from testbed.analysis.papers.plink_switch import SWITCH, switch
 from testbed.analysis.papers.plink_theory import GRID, ROWS, Costs, exact
+from testbed.analysis.papers.plink_tuning import AUTOTUNE, SWITCH, autotune, switch
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
 from testbed.topologies.call import parse

@@ -9,11 +9,9 @@ from functools import cache
 import numpy as np
 
 from testbed.analysis import metrics
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, falling, near, near_beyond_1, within
 from testbed.analysis.papers.evidence import GST, Values, gst_s, measure_means
-from testbed.analysis.papers.judging import falling, near, near_beyond_1, within
-from testbed.analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
-from testbed.analysis.papers.mlfabric.rounds import ABOUT, rounds_s
+from testbed.analysis.papers.mlfabric.ideals import ABOUT, PAPERS, play, ring_s, rounds_s
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.networks import course, numbered
 from testbed.topologies.model import Topology

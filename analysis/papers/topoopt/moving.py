@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, within
 from testbed.analysis.papers.evidence import Values, measure, speed_up
-from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Trial
 
 RECONFIGURED = Experiment("topoopt/figure15.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"))

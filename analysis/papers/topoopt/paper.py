@@ -5,20 +5,28 @@ from __future__ import annotations
 from testbed.analysis.papers.claim import Claim, Paper
 from testbed.analysis.papers.topoopt.compared import (
     CANDLE_128,
+    DEGREES,
+    ITERATIONS,
     OTHERS,
     SHARED,
     SHARED_432,
     compared,
     compared_128,
+    degrees,
     shared,
     shared_432,
 )
-from testbed.analysis.papers.topoopt.cost import costs
-from testbed.analysis.papers.topoopt.degrees import DEGREES, ITERATIONS, degrees
-from testbed.analysis.papers.topoopt.hops import hops
+from testbed.analysis.papers.topoopt.computed import costs, hops
 from testbed.analysis.papers.topoopt.moving import BY_FAR, LOOK_AHEAD, RECONFIGURED, look_ahead, reconfigured
-from testbed.analysis.papers.topoopt.permutations import permutations
-from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted, trained
+from testbed.analysis.papers.topoopt.permuted import (
+    DLRM,
+    PERMS,
+    PERMS_ALLREDUCE,
+    PERMS_CANDLE,
+    permutations,
+    permuted,
+    trained,
+)
 from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, predicted
 from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS, learnt, switched
 

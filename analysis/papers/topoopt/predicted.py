@@ -14,11 +14,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, within
 from testbed.analysis.papers.evidence import Values, iteration_s, measure
-from testbed.analysis.papers.judging import within
-from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, SHARED
-from testbed.analysis.papers.topoopt.degrees import ITERATIONS
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, ITERATIONS, SHARED
 from testbed.analysis.papers.topoopt.moving import LOOK_AHEAD, ONESHOT, RECONFIGURED
 from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_CANDLE
 from testbed.analysis.papers.topoopt.switched import MODELS

@@ -6,9 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, within
 from testbed.analysis.papers.evidence import Values, measure, speed_up
-from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report.questions.learning import accuracy_curve
 

@@ -9,8 +9,7 @@ import pytest
 
 from testbed.analysis.papers.claim import Row
 from testbed.analysis.papers.evidence import Measured
-from testbed.analysis.papers.page import _line, _together
-from testbed.analysis.papers.picture import picture
+from testbed.analysis.papers.page import _line, _together, picture
 
 CHARACTER_PX = 7
 """Width of a character of 12 px, at most."""

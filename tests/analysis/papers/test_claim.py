@@ -7,9 +7,21 @@ import math
 import pytest
 
 from testbed.analysis.numbers.statistics import Interval
-from testbed.analysis.papers.claim import Finding, Row, Statement, Verdict, number, stated
+from testbed.analysis.papers.claim import (
+    Finding,
+    Row,
+    Statement,
+    Verdict,
+    falling,
+    near,
+    near_beyond_1,
+    number,
+    rising,
+    stated,
+    true,
+    within,
+)
 from testbed.analysis.papers.evidence import Measured
-from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, true, within
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 
