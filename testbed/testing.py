@@ -38,8 +38,8 @@ from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.recovery.deaths import undisturbed
-from testbed.topologies.fair import fair_bps, loads
 from testbed.topologies.model import Topology
+from testbed.topologies.sharing import fair_bps, loads
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses

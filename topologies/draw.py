@@ -12,11 +12,9 @@ from itertools import pairwise
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
 from testbed.base.units import time_text
-from testbed.topologies import circle
-from testbed.topologies.circuit_names import circuit_names
-from testbed.topologies.frames import frames, row_name
 from testbed.topologies.model import Topology
 from testbed.topologies.panels import Panels
+from testbed.topologies.places import ROOM_PX, dragonfly_places, ring_places, circuit_names, frames, row_name
 from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
 
 MOST_NODES = 400
@@ -167,10 +165,10 @@ class _Load:
 def _canvas(topology: Topology) -> _Canvas:
     routers_per_group = topology.params.get("a")
     if topology.family == "dragonfly" and isinstance(routers_per_group, int):
-        width, places, circles = circle.places(topology, routers_per_group)
+        width, places, circles = dragonfly_places(topology, routers_per_group)
         return _round_canvas(topology, width, places, circles)
     if topology.panels is not None or not topology.switches:
-        return _round_canvas(topology, *circle.ring(topology.host_count), [])
+        return _round_canvas(topology, *ring_places(topology.host_count), [])
     unit = layout(topology)
     rows: dict[float, list[int]] = defaultdict(list)
     for i, (_, y) in unit.items():
@@ -203,7 +201,7 @@ def _round_canvas(
     for i in places:
         node = topology.nodes[i]
         longest[node.kind] = max(longest[node.kind], len(node.name))
-    sizes = {kind: box_size(letters, circle.ROOM_PX) for kind, letters in longest.items()}
+    sizes = {kind: box_size(letters, ROOM_PX) for kind, letters in longest.items()}
     named = dict(zip(frames(topology), circles, strict=False))  # none of a picture that has no frames
     return _Canvas(width, width, places, {i: sizes[topology.nodes[i].kind] for i in places}, {}, named)
 

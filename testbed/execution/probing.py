@@ -13,8 +13,7 @@ from testbed.execution.observed import Lines
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.topologies.addressing import plan
-from testbed.topologies.bursts import Burst
-from testbed.topologies.model import Topology
+from testbed.topologies.model import Burst, Topology
 from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial

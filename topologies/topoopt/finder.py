@@ -1,11 +1,11 @@
 """TopologyFinder (TopoOpt, section 3.3, Algorithm 1): from a job's transfers to circuits and routes.
 
-1. Ports are divided between AllReduce and MP by their bytes (:mod:`.degrees`).
-2. Each AllReduce group gets rings (:mod:`.totient`, :mod:`.selection`), and each ring gets panels
-   (:mod:`testbed.topologies.laying`).
-3. Each panel's dark ports get a matching for MP transfers (:mod:`.matching`).
-4. AllReduce goes from neighbour to neighbour, MP transfers by shortest paths (:mod:`.mp_routes`), all else by coin
-   change over the rings over all servers (:mod:`.coin_change`).
+1. Ports are divided between AllReduce and MP by their bytes (:mod:`.selection`).
+2. Each AllReduce group gets rings (:mod:`.rings`, :mod:`.selection`), and each ring gets panels
+   (:mod:`testbed.topologies.circuits`).
+3. Each panel's dark ports get a matching for MP transfers (:mod:`.mp`).
+4. AllReduce goes from neighbour to neighbour, MP transfers by shortest paths (:mod:`.mp`), all else by coin
+   change over the rings over all servers (:mod:`.rings`).
 
 docs/decisions/topoopt-finder.md says what the paper leaves open.
 """
@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from testbed.topologies.laying import lay
-from testbed.topologies.topoopt.degrees import allot, allreduce_rings
+from testbed.topologies.circuits import lay
 from testbed.topologies.topoopt.demand import Demand
 from testbed.topologies.topoopt.found import Found, Ring
-from testbed.topologies.topoopt.matching import mp_circuits
-from testbed.topologies.topoopt.mp_routes import Circuits, mp_routes
-from testbed.topologies.topoopt.selection import Select, select
+from testbed.topologies.topoopt.mp import Circuits, mp_circuits, mp_routes
+from testbed.topologies.topoopt.selection import Select, allot, allreduce_rings, select
 
 
 def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) -> Found:

@@ -8,9 +8,8 @@ from collections import Counter
 from testbed.analysis.papers.claim import Finding, Row, Runs, Statement, Verdict, near, within
 from testbed.topologies.build import build
 from testbed.topologies.prices import TOPOOPT, bill, total
-from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.rings import both_ways, fewest, rings
 from testbed.topologies.topoopt.selection import geometric
-from testbed.topologies.topoopt.totient import rings
 
 SIZES = ((4, 100), (8, 200))
 """Interfaces of a server and their rate in Gbit/s: those of figure 11."""

@@ -7,12 +7,11 @@ from collections import Counter
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, near, true, within
 from testbed.analysis.papers.evidence import GST, gst_s, measure, speed_up
-from testbed.topologies.topoopt.coin_change import both_ways, fewest
-from testbed.topologies.topoopt.degrees import allreduce_share
-from testbed.topologies.topoopt.figures import bandwidth_tax, mp_hops
+from testbed.topologies.topoopt.demand import dlrm
 from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.models import dlrm
-from testbed.topologies.topoopt.totient import rings
+from testbed.topologies.topoopt.found import bandwidth_tax, mp_hops
+from testbed.topologies.topoopt.rings import both_ways, fewest, rings
+from testbed.topologies.topoopt.selection import allreduce_share
 
 SERVERS = 12
 STRIDES = (1, 5, 7, 11)

@@ -96,7 +96,7 @@ def switched(switch_s: float = 0.002, every: int = EVERY, accuracy: Accuracy = A
             rows.append({"rank": rank, "iteration": i, "plan": i // every} | moments)
             start_s += 0.4
     samples = pd.DataFrame([row for row in rows if (row["rank"], row["iteration"]) != (1, lost)])
-    made = made_up.switched(LABEL, 8, made_up.Times(0.3))
+    made = made_up.trial(LABEL, 8, made_up.Times(0.3))
     return replace(made, samples=samples, iterations=SWITCHED_ITERATIONS, world=WORLD, accuracy=accuracy)
 
 

@@ -48,10 +48,10 @@ from testbed.spec import read
 from testbed.spec.jobs import singly
 from testbed.topologies.call import parse
 from testbed.topologies.model import Topology
-from testbed.topologies.topoopt.degrees import rings_that_fit
 from testbed.topologies.topoopt.demand import Demand, Group
 from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.totient import rings as rings_of
+from testbed.topologies.topoopt.rings import rings as rings_of
+from testbed.topologies.topoopt.selection import rings_that_fit
 
 from .made_up import Times, arms, run, trial
 

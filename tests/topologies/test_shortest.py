@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from testbed.topologies.steps import steps_from
+from testbed.topologies.shortest import steps_from
 
 NEAR = {"a": ["b", "c"], "b": ["a", "d"], "c": ["a"], "d": ["b", "e"], "e": ["d"], "alone": []}
 

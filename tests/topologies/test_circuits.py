@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.topologies.laying import lay
+from testbed.topologies.circuits import lay
 from testbed.topologies.panels import Matching
 
 
