@@ -14,7 +14,7 @@ from testbed.base.listing import counted
 from testbed.base.units import time_text
 from testbed.topologies.model import Topology
 from testbed.topologies.panels import Panels
-from testbed.topologies.places import ROOM_PX, dragonfly_places, ring_places, circuit_names, frames, row_name
+from testbed.topologies.places import ROOM_PX, circuit_names, dragonfly_places, frames, ring_places, row_name
 from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
 
 MOST_NODES = 400
