@@ -11,7 +11,7 @@ import numpy as np
 from testbed.workloads.job import Task, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda import reference
-from testbed.workloads.lda.shard import first_counts
+from testbed.workloads.lda.reference import first_counts
 from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.workloads.lda import docword
-from testbed.workloads.lda.corpus import corpus
+from testbed.workloads.lda.corpus import Bags, corpus, read_docword
 
 GOOD = "3\n4\n5\n1 1 2\n1 3 1\n2 4 1\n3 1 1\n3 2 7\n"
 
 
-def read(folder: Path, text: str, most: int | None = None) -> docword.Bags:
-    (folder / "docword.txt").write_text(text)
-    return docword.read(folder / "docword.txt", "./docword.txt", most)
+def read(folder: Path, text: str, most: int | None = None) -> Bags:
+    (folder / "corpus.txt").write_text(text)
+    return read_docword(folder / "corpus.txt", "./corpus.txt", most)
 
 
 def test_counts_are_read(tmp_path: Path) -> None:
@@ -73,18 +72,18 @@ def test_what_is_none(tmp_path: Path, old: str, new: str, problem: str) -> None:
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read: no such file"):
-        docword.read(tmp_path / "absent.txt", "./absent.txt", None)
+        read_docword(tmp_path / "absent.txt", "./absent.txt", None)
     os.mkfifo(tmp_path / "fifo.txt")
     with pytest.raises(SpecError, match="is no regular file"):
-        docword.read(tmp_path / "fifo.txt", "./fifo.txt", None)
+        read_docword(tmp_path / "fifo.txt", "./fifo.txt", None)
 
 
 @pytest.mark.parametrize("name", ["/proc/kmsg", "/dev/zero", "/dev/tty", "/proc/self/mem", "/proc/self/status"])
 def test_files_of_the_kernels_are_not_read(name: str, tmp_path: Path) -> None:
     """Some wait for ever, some have no end, and what is read of the kernel's log is gone."""
-    (tmp_path / "docword.txt").symlink_to(name)
+    (tmp_path / "corpus.txt").symlink_to(name)
     with pytest.raises(SpecError, match=r"is empty|is no regular file|cannot be read"):
-        docword.read(tmp_path / "docword.txt", "./docword.txt", None)
+        read_docword(tmp_path / "corpus.txt", "./corpus.txt", None)
 
 
 def test_a_number_of_documents_is_no_amount_of_memory(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_a_number_of_documents_is_no_amount_of_memory(tmp_path: Path) -> None:
     text = "1000000000000\n1000000\n4\n1 1000000 2\n2 1000000 2\n999999999999 1 2\n1000000000000 1 2\n"
     tracemalloc.start()
     found = read(tmp_path, text).without(1, 1.0)
-    made = corpus(found, 0.2, 1, "./docword.txt")
+    made = corpus(found, 0.2, 1, "./corpus.txt")
     _, most_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most_bytes < 64 * 2**20

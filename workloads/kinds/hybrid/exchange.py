@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.kinds.hybrid.program.cut import Phase
+from testbed.workloads.kinds.hybrid.program.steps import Phase
 from testbed.workloads.sync.bundle import Sockets
 from testbed.workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from testbed.workloads.sync.connection import Connection

@@ -1,8 +1,7 @@
 """The iterations of one server, played at a pace: each pass when the messages that it needs are there, then the
 AllReduces.
 
-Passes follow an ideal clock (:mod:`testbed.workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages
-move.
+Passes follow an ideal clock (:class:`.Clock`). While a pass takes its time, messages move.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Protocol
 from testbed.workloads.job import Compute
 from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan
-from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Phase, Step, steps
-from testbed.workloads.kinds.hybrid.program.pace import Clock
+from testbed.workloads.kinds.hybrid.program.steps import Agenda, Clock, Ends, Phase, Step, steps
 
 
 class Work(Protocol):
@@ -36,9 +33,11 @@ class Work(Protocol):
     def before_sums(self) -> Iterator[None]:
         """Yield while doing chores that come before an iteration's sums and are no step of its model, a little at a
         time: while steps take their time."""
+        return iter(())
 
     def while_summing(self) -> Iterator[None]:
         """Yield while doing chores that can be done once the sums have begun, a little at a time."""
+        return iter(())
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from torch.nn.functional import cross_entropy
 
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.exchange import Buffers
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Message, Step, messages, served, steps
 from testbed.workloads.kinds.hybrid.program.layout import layout, saved
+from testbed.workloads.kinds.hybrid.program.steps import Ends, Message, Step, messages, served, steps
 from testbed.workloads.learning import training
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.strategy import Strategy

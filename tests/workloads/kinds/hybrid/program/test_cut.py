@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import PHASES, Ends, Message, Step, messages, served, steps
+from testbed.workloads.kinds.hybrid.program.steps import PHASES, Agenda, Ends, Message, Step, messages, served, steps
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.operators import Model, Operator, model
 from testbed.workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 
 from testbed.topologies.build import build
 from testbed.workloads.job import Compute
-from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Step, messages, steps
-from testbed.workloads.kinds.hybrid.program.pace import Clock, flop_per_s, step_s
+from testbed.workloads.kinds.hybrid.program.steps import Agenda, Clock, Ends, Step, flop_per_s, messages, step_s, steps
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.network import Network
 from testbed.workloads.parallel.operators import Model

@@ -15,7 +15,7 @@ from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine, Floats
 from testbed.workloads.kinds.hybrid.plan import Plan, plan
 from testbed.workloads.kinds.hybrid.player import Player
 from testbed.workloads.kinds.hybrid.program.layout import collected
-from testbed.workloads.kinds.hybrid.trained import Sketches, Trained
+from testbed.workloads.kinds.hybrid.trainer import Sketches, Trainer
 from testbed.workloads.learning.reference import judged
 from testbed.workloads.parallel.strategy import read
 from testbed.workloads.sync.chunks import cut
@@ -37,7 +37,7 @@ def on_servers(asked: Training, made: Plan, compute: Compute) -> Callable[..., o
     table = cut(made.forest, made.gradient_floats, [(0, made.gradient_floats)], 2**16)
 
     def work(node: int, sockets: Mapping[int, socket.socket]) -> object:
-        trained = Trained(asked, made, node)
+        trained = Trainer(asked, made, node)
         wires = {peer: sockets[peer] for peer in met(made, node)}
         engine = ExchangeEngine(node, made.forest, table, wires, trained.gradient, trained.buffers)
         player = Player(made, node, engine, trained, compute, LIMIT_S)
@@ -67,7 +67,7 @@ def test_over_connections_it_is_training_in_one_process(topology: Build, on_ever
         result = found[server]
         assert isinstance(result, tuple), result
         trained, losses, wire_bytes = result
-        assert isinstance(trained, Trained)
+        assert isinstance(trained, Trainer)
         files.append(trained.saved())
         own.append(trained.own)
         summed.append(trained.summed)
