@@ -45,8 +45,7 @@ from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from testbed.workloads.locality.distances import by_bandwidth, symmetric
-from testbed.workloads.locality.rounds import rounds
+from testbed.workloads.locality.distances import by_bandwidth, rounds, symmetric
 
 BEGIN_S = 1000.0
 """Seconds on the clock of samples at which each trial begins."""

@@ -20,7 +20,7 @@ import numpy as np
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import pip
 from testbed.topologies.load import check_open
-from testbed.workloads.data.text import help_topics
+from testbed.workloads.data.datasets import help_topics
 from testbed.workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, read_docword, shards, too_large
 from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.own.prepared import FACTS, Prepared

@@ -1,9 +1,9 @@
 """Process that measures round trips between its host and all others, by UDP packets of 4 bytes that come back.
 
-It runs as a worker does (:mod:`testbed.workloads.worker`). Hosts meet in rounds (:mod:`.rounds`), with a barrier before
-each. In a round both hosts of a pair probe each other at once: each sends a packet, waits for its answer, and sends the
-next one. A packet has 14 bits of its number and 18 of its round (PHub thesis, section 5.2.2). The 10th percentile
-counts. (The thesis sends 10,000 packets a pair by DPDK.)
+It runs as a worker does (:mod:`testbed.workloads.worker`). Hosts meet in rounds (:func:`.rounds`), with a barrier
+before each. In a round both hosts of a pair probe each other at once: each sends a packet, waits for its answer, and
+sends the next one. A packet has 14 bits of its number and 18 of its round (PHub thesis, section 5.2.2). The 10th
+percentile counts. (The thesis sends 10,000 packets a pair by DPDK.)
 
 Writes an ``echo`` line for each pair to the job's samples file.
 """

@@ -14,9 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from testbed.workloads.locality.finetune import Finetune, blame, times_s
-from testbed.workloads.locality.masters import Masters, Pairs
-from testbed.workloads.locality.quicktune import quicktune
+from testbed.workloads.locality.masters import Finetune, Masters, Pairs, blame, quicktune, times_s
 
 EVERY = 10
 """Iterations from one step to the next."""

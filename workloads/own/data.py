@@ -15,8 +15,7 @@ from testbed.topologies.call import Call, parse
 from testbed.topologies.load import is_in_file
 from testbed.workloads.data.datasets import split
 from testbed.workloads.own import formats
-from testbed.workloads.own.code import called, function_of, siblings
-from testbed.workloads.own.modules import seeded
+from testbed.workloads.own.modules import called, function_of, seeded, siblings
 
 EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batches-py)"
 MOST_TESTED = 1000

@@ -13,8 +13,7 @@ from math import prod
 
 from testbed.workloads.models import MODELS
 from testbed.workloads.profiles.bert import bert_base
-from testbed.workloads.profiles.convnets import alexnet, googlenet, resnet, resnext, vgg
-from testbed.workloads.profiles.inception_v3 import inception_v3
+from testbed.workloads.profiles.convnets import alexnet, googlenet, inception_v3, resnet, resnext, vgg
 from testbed.workloads.profiles.layers import Layer
 from testbed.workloads.registry import lookup
 

@@ -15,8 +15,7 @@ from testbed.workloads.lda.reference import first_counts
 from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
-from testbed.workloads.tasks.base import Floats, Room
-from testbed.workloads.tasks.learner import Learner
+from testbed.workloads.tasks.base import Floats, Learner, Room
 
 TASK = TopicModel
 SKETCHED = False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.base.errors import TrialError
-from testbed.workloads.locality.distances import by_bandwidth, check_complete, missing, symmetric
+from testbed.workloads.locality.distances import by_bandwidth, check_complete, missing, rounds, symmetric
 
 
 def test_the_larger_direction_counts() -> None:
@@ -49,3 +51,17 @@ def test_a_tenth_of_the_pairs_may_be_missing() -> None:
         "2 of 10 pairs of hosts did not answer each other's probes: h0 and h1, h2 and h4\n"
         "  fix: at most 10% may be missing; see what the network loses"
     )
+
+
+@pytest.mark.parametrize(("hosts", "count", "pairs"), [(8, 7, 4), (9, 9, 4), (2, 1, 1), (3, 3, 1)])
+def test_as_few_rounds_as_there_can_be(hosts: int, count: int, pairs: int) -> None:
+    assert [len(met) for met in rounds(hosts)] == [pairs] * count
+
+
+@given(st.integers(0, 70))
+def test_each_pair_meets_once_and_no_host_is_twice_in_a_round(hosts: int) -> None:
+    result = rounds(hosts)
+    assert sorted(pair for met in result for pair in met) == list(combinations(range(hosts), 2))
+    for met in result:
+        busy = [host for pair in met for host in pair]
+        assert len(busy) == len(set(busy))
