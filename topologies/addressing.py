@@ -253,8 +253,7 @@ class _Table:
                 port = None
 
     def _check_weights(self, src: int, dst: int, paths: Sequence[Path], shares: list[float]) -> None:
-        """Check that shares are even: the kernel gives each next hop the same share of a connection, and theory must
-        count on nothing else."""
+        """Check that shares are even: the kernel gives each next hop the same share of a connection."""
         whole = sum(path.weight for path in paths)
         for path, share in zip(paths, shares, strict=True):
             if not math.isclose(share * whole, path.weight):

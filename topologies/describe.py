@@ -123,8 +123,7 @@ def _non_blocking(topology: Topology) -> float:
 
 
 def _bcube(topology: Topology) -> float | None:
-    """Return the bisection of a BCube: halves that differ in the top digit exchange over that level's switches alone,
-    by one link of each host."""
+    """Return the bisection of a BCube, whose halves differ in the top digit: one link of each host."""
     return None if len(topology.ports[-1]) % 2 else _non_blocking(topology)
 
 

@@ -30,8 +30,7 @@ _CROWDED = 40
 _STAGGER_PX = NODE_PX + 4
 _FRAME_PX = 12
 _STUB_PX = 29
-"""Length of a dark port's line, from the middle of its server: it ends inside of the picture, and beyond the server's
-box."""
+"""Length of a dark port's line, from the middle of its server to beyond the server's box."""
 _THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
@@ -226,8 +225,7 @@ def _frame(name: str, nodes: Sequence[int], canvas: _Canvas) -> str:
 
 
 def _circle(name: str, canvas: _Canvas) -> str:
-    """Draw a frame around a group, its name on the side where the group has no nodes: towards the middle of the
-    picture."""
+    """Draw a frame around a group, its name on the side towards the middle of the picture."""
     x, y, radius = canvas.circles[name]
     middle = canvas.width / 2
     inwards = 0.75 * radius / (math.hypot(middle - x, middle - y) or 1.0)
@@ -397,8 +395,7 @@ def _switches(topology: Topology) -> list[int]:
 
 
 def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
-    """List for each interface the servers that its panels join; with look-ahead, the circuits that carry light and
-    those that do not yet."""
+    """List for each interface the servers that its panels join, and its dark ports."""
     count = len(panels.sides) * panels.degree
     lines = [f"{counted(count, 'patch panel')}, a port for each server at each"]
     for i, pairs in enumerate(panels.lit):
@@ -424,8 +421,7 @@ def _block(topology: Topology, title: str, nodes: list[int], most_lines: int) ->
 
 
 def _neighbours(topology: Topology, node: int) -> str:
-    """List the neighbours' names by port; a run of more than three consecutive nodes as ``h0..h8``, and a long list cut
-    short."""
+    """List the neighbours' names by port; runs of more than three nodes as ``h0..h8``, long lists cut short."""
     runs: list[list[int]] = []
     for directed in topology.ports[node]:
         head = topology.head(directed)

@@ -38,8 +38,7 @@ class Transit:
         return self._rest(topology, src, dst) or self._joining(topology, src, dst)
 
     def _rest(self, topology: Topology, switch: int, dst: int) -> tuple[Path, ...]:
-        """Return the paths from a switch on: those of the first host whose traffic for ``dst`` passes it; empty if none
-        does."""
+        """Return the rest of the paths of the first host whose traffic for ``dst`` passes a switch; else none."""
         near = [topology.head(link) for link in topology.ports[switch]]
         for host in [*(node for node in near if node < topology.host_count), *topology.hosts]:
             if host == dst:

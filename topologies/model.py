@@ -220,8 +220,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Burst:
-    """Traffic from one NIC to another: directed links out of ``src`` and into ``dst``, and which of the parallel
-    connections of the two hosts they belong to."""
+    """Traffic from one NIC to another: directed links out of and into them, and which parallel connection it is."""
 
     src: int
     src_link: int
@@ -242,8 +241,7 @@ class Burst:
         return (1 - loss) ** max(len(path.links) for path in self.paths(topology))
 
     def round_trip_s(self, topology: Topology) -> float:
-        """Return the longest time (s) for which a packet and its acknowledgement are on their way through empty
-        queues."""
+        """Return the longest time (s) of a packet and its acknowledgement through empty queues."""
         back = topology.connections(self.dst, self.src)[self.connection]
         return sum(
             max(sum(topology.links[link // 2].delay_s for link in path.links) for path in paths)

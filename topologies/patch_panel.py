@@ -263,8 +263,7 @@ class _Circuits:
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
-    """Return each server's link to leave by: the lowest interface's link that leads nearer to ``dst``. Servers without
-    a way there are left out."""
+    """Return each server's lowest link that leads nearer to ``dst``; servers without a way are left out."""
     distance = steps_from([dst], lambda here: [other for _, other in neighbours[here]])
     return {
         server: next(link for link, other in neighbours[server] if distance[other] < far)

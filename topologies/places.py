@@ -94,8 +94,7 @@ def dragonfly_places(
 
 
 def ring_places(hosts: int) -> tuple[int, dict[int, Place]]:
-    """Return width and places, as :func:`dragonfly_places`, for hosts alone, the first at the top, the others
-    clockwise: circuits and direct links are chords."""
+    """Return width and places for hosts alone, clockwise from the top: circuits and direct links are chords."""
     radius = max(hosts * _HOST_PX / (2 * math.pi), _LEAST_PX / 2 - _MARGIN_PX)
     half = radius + _MARGIN_PX
     turns = {host: 2 * math.pi * host / hosts - math.pi / 2 for host in range(hosts)}

@@ -36,8 +36,7 @@ def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[i
 
 
 def _steps(topology: Topology, src: int, dst: int) -> Iterator[tuple[int | None, ...]]:
-    """Yield the links that the paths of one connection have at the same step; parallel connections share nothing by
-    hashing."""
+    """Yield the links that the paths of one connection have at the same step."""
     for paths in topology.connections(src, dst):
         if len(paths) > 1:
             yield from zip_longest(*(path.links for path in paths))

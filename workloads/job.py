@@ -181,19 +181,15 @@ class Failover:
 
     generation: int
     folder: str
-    """Folder through which the watcher of this generation's processes tells them to leave it, and gives them their next
-    jobs."""
+    """Folder through which processes are told to leave this generation, and get their next jobs."""
     silence_s: float
     """Time (s) after which a neighbour that moves nothing has failed."""
     first: int = 0
-    """Number of iterations that are done: workers that have done fewer take the weights of one that has done as
-    many."""
+    """Number of iterations that are done; workers that have done fewer take weights of others."""
     shift: int = 0
-    """Number of samples that the workers of earlier generations have taken beyond those that this one's would have
-    taken."""
+    """Number of samples that earlier generations took beyond those that these workers would have taken."""
     state: tuple[Peer, ...] = ()
-    """Workers to give weights to; or, for a worker that has done fewer iterations than ``first``, the one to take them
-    from."""
+    """Workers to give weights to; or, for one that has done fewer iterations than ``first``, to take them from."""
 
 
 @dataclass(frozen=True)
@@ -250,8 +246,7 @@ class WorkerJob:
     watched: bool = True
     """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.process.vitals`)."""
     failover: Failover | None = None
-    """Settings for going on without a process that died; None where the end of one process is the end of all, or where
-    the others go on by themselves."""
+    """Settings for going on without a process that died; None where its end is the end of all."""
     loss_s: float | None = None
     """Time (s) after which a process from which nothing comes is lost to the others, which go on by themselves; None
     where they do not."""

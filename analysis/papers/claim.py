@@ -53,8 +53,7 @@ class Row:
 
     @property
     def interval(self) -> Interval | None:
-        """Interval of our value: measured, or, of a number that is modelled only, theory's; None where it is not
-        known."""
+        """Interval of what was measured, or of theory alone if the number is modelled only; None where unknown."""
         if self.ours is not None:
             return self.ours.interval
         return None if self.theory is None else Interval(self.theory, self.theory, self.theory)
@@ -80,8 +79,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of checking a claim. The first row stands for the claim where there is room for one; ``notes`` say what
-    differs."""
+    """Result of checking a claim. The first row stands for the claim where there is room for one."""
 
     rows: tuple[Row, ...]
     checks: tuple[Statement, ...]

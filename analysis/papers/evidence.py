@@ -130,8 +130,7 @@ def mean_of(parts: Sequence[Measured], average: Callable[..., Values] = np.mean)
 
 
 def pooled(parts: Sequence[Measured], of: str = "") -> Measured:
-    """The mean of all samples of several measurements of one number; ``of`` says what a sample is of, if not what it is
-    of in the first."""
+    """The mean of all samples of several measurements of one number; ``of`` says what a sample is of."""
     samples = tuple(sample for part in parts for sample in part.samples)
     doubts = tuple(doubt for part in parts for doubt in part.doubts)
     told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
@@ -159,8 +158,7 @@ def where(run: Run | None, **swept: object) -> Run | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Trials that count: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how
-    many have the verdict that counts, and why the others have not."""
+    """Trials that count, by repeat and arm; how many of those asked for have the verdict that counts, and doubts."""
 
     trials: tuple[tuple[Trial, ...], ...]
     valid: int

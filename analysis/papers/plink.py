@@ -153,8 +153,7 @@ def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
 
 
 def in_its_rack(trial: Trial) -> Values:
-    """Return 100 for each of the job's hosts whose group has all of its rack that the job has, and nobody else; else
-    0."""
+    """Return 100 for each host whose group is all that the job has of its rack, and nobody else; else 0."""
     groups = parse(str(trial.found[0].settings["scheme"]), "two_level").arguments["groups"]
     assert isinstance(groups, tuple)
     members = [{str(name) for name in group} for group in groups if isinstance(group, tuple)]

@@ -90,8 +90,7 @@ def _baselines(servers: int, degree: int, rate_bps: int, prices: Prices) -> Iter
 
 
 def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
-    """Describe SiP-ML: each GPU has d wavelengths of rate B (section 5.1). Table 3 has no prices of the switches that
-    move them."""
+    """Describe SiP-ML: each GPU has d wavelengths of rate B (section 5.1). Its switches have no prices in Table 3."""
     expression = f"patch_panel(servers={servers},degree={degree})"
     try:
         build(expression, rate_bps=rate_bps)

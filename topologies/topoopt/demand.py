@@ -100,10 +100,7 @@ def demand(servers: int, groups: Sequence[Group], mp_bytes: ArrayLike) -> Demand
 
 
 def check_servers(servers: int, least: int = 2) -> None:
-    """
-    Raises:
-        SpecError: there are too few or too many.
-    """
+    """Raise SpecError if there are too few or too many."""
     if not least <= servers <= MOST_SERVERS:
         raise SpecError(f"a job of {servers:,} servers", fix=f"give {least} to {MOST_SERVERS:,} servers")
 

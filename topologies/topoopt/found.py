@@ -102,8 +102,7 @@ class Found:
 
     @property
     def scheme(self) -> str | None:
-        """The scheme ``multi_ring`` with both directions of each ring, if the only group is all servers; None
-        otherwise."""
+        """The scheme ``multi_ring``, both directions of each ring, if the only group is all servers; else None."""
         if len(self.job.groups) != 1 or len(self.job.groups[0].members) < self.job.servers:
             return None
         strides = [p for stride in self.strides for p in dict.fromkeys((stride, self.job.servers - stride))]
@@ -138,8 +137,7 @@ class Found:
         return found
 
     def _default(self, here: int, destination: int) -> int:
-        """Return the next server if no route is given: see ``routing`` of
-        :func:`testbed.topologies.patch_panel.patch_panel`."""
+        """Return the next server if no route is given, as ``routing`` of a patch panel says."""
         if destination in self._joined[here]:
             return destination
         return (here + self._first_coins[(destination - here) % self.job.servers]) % self.job.servers
@@ -215,8 +213,7 @@ def hops(servers: int, panels: Sequence[Matching]) -> tuple[float, int]:
 
 
 def mp_hops(found: Found) -> dict[str, Any]:
-    """Return the mean, weighted by bytes, and the number of routes of each length; the mean is None without MP
-    transfers."""
+    """Return the mean, weighted by bytes and None without MP transfers, and the number of routes of each length."""
     total = found.job.mp_total_bytes
     crossed = sum(route.transfer_bytes * route.hops for route in found.mp_routes)
     transfers = Counter(route.hops for route in found.mp_routes)
@@ -224,8 +221,7 @@ def mp_hops(found: Found) -> dict[str, Any]:
 
 
 def bandwidth_tax(found: Found) -> float:
-    """Return the bytes on all circuits over the bytes asked for. Members of a group with rings are one circuit
-    apart."""
+    """Return the bytes on all circuits over those asked for; members of a group with rings are one circuit apart."""
     job = found.job
     crossed = sum(route.transfer_bytes * route.hops for route in found.mp_routes)
     without = groups_without_rings(found)

@@ -66,8 +66,7 @@ def fewest(servers: int, coins: Sequence[int]) -> list[int]:
 
 
 def first_coins(servers: int, coins: Sequence[int]) -> list[int]:
-    """Return for each difference the coin to pay first: the smallest after which one fewer is left. 0 for 0 and where
-    none pay."""
+    """Return for each difference the smallest coin after which one fewer is left; 0 for 0 and where none pay."""
     count = fewest(servers, coins)
     return [
         next((coin for coin in sorted(coins) if count[(difference - coin) % servers] == count[difference] - 1), 0)

@@ -48,10 +48,7 @@ class DatagramReceiver:
     """Receiver of datagrams, until it is told that the burst is over."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
-        """
-        Raises:
-            WorkerError: the address cannot be used.
-        """
+        """Set up. Raises WorkerError: the address cannot be used."""
         self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 16)
         self.arrivals = Arrivals(probe.duration_s, probe.rate_bps)

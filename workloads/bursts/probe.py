@@ -56,10 +56,7 @@ class Bursts:
     """All bursts of one host. Construct (which opens the listeners), let every host do so, then :meth:`run`."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        """
-        Raises:
-            WorkerError: an address cannot be used.
-        """
+        """Open the listeners. Raises WorkerError: an address cannot be used."""
         self._selector = selectors.DefaultSelector()
         self._probes = probes
         self._receivers = [receive(probe, self._selector) for probe in probes]
@@ -139,8 +136,7 @@ def finish(selector: selectors.BaseSelector, duration_s: float) -> None:
 
 
 class Receiver:
-    """Receiver of one stream from the burst's source: it reads to the end, and remembers the reads within the
-    window."""
+    """Receiver of one stream from the burst's source: it reads to the end."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._selector, self._source = selector, probe.source

@@ -83,8 +83,7 @@ def responses() -> tuple[Tensor, Tensor]:
 
 
 def _hidden(random: np.random.Generator, features: Floats) -> Values:
-    """Compute float64[samples, hidden units] of a layer with random weights. Rounding errors of other processors'
-    float32 would change labels."""
+    """Compute float64[samples, hidden units] of a random layer: float32 would round otherwise on other processors."""
     weights = random.standard_normal((features.shape[1], _HIDDEN)) / np.sqrt(features.shape[1])
     outputs: Values = np.tanh(2 * features @ weights) * random.standard_normal(_HIDDEN)
     return outputs

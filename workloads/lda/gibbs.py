@@ -182,8 +182,7 @@ def _weights(
     prior: Prior,
     smooth: float,
 ) -> Floats64:
-    """Compute the weights that the probabilities are proportional to, where the tokens before have made these
-    ``moves``."""
+    """Compute weights proportional to the probabilities, where the tokens before have made these ``moves``."""
     in_document, of_word, in_all = known
     if moves is not None:
         if block.same_document:

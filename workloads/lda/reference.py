@@ -86,8 +86,7 @@ def first_counts(shards: list[Shard], floats: int) -> Floats:
 
 REFERENCE = "a single process that samples every shard"
 MOST_TESTED = 50
-"""Largest number of iterations, evenly spaced, after each of which the likelihood of the held-out documents is
-computed."""
+"""Largest number of iterations, evenly spaced, after each of which the held-out documents are tested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +166,7 @@ def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Flo
 
 
 def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
-    """Yield how many updates each step makes, and the counts after it. A dropped update makes none, and is in no
-    version."""
+    """Yield how many updates each step makes, and the counts after it; a dropped update makes none."""
     counts, change, version = first.copy(), np.empty_like(first), 0
     versions = {0: first}
     last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}

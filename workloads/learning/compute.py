@@ -67,8 +67,7 @@ class Model(Protocol):
 
     @property
     def compute(self) -> Callable[..., float]:
-        """Overwrites the gradient with that of some samples, the same one however often it is called; returns the
-        loss."""
+        """Overwrites the gradient with that of some samples, always the same one; returns the loss."""
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Any, ...]:
         """Return the samples that ``rank`` takes in an iteration."""

@@ -165,8 +165,7 @@ def norms(floats: int, seed: int, world: int) -> Callable[[int, int], float]:
 
 @dataclass
 class Checked:
-    """Result of checking a worker's sums: how many it looked at, and by iteration how many elements of its sum were
-    wrong, where any were."""
+    """Sums that a worker looked at, and by iteration the number of wrong elements, where any were."""
 
     count: int = 0
     wrong: dict[int, int] = field(default_factory=dict)

@@ -288,8 +288,7 @@ class Replica:
         self.gradient.fill(0)
 
     def fetch(self) -> None:
-        """Bring ``weights`` and ``velocity`` up to date with those that are trained, if these are elsewhere, as on a
-        GPU."""
+        """Bring ``weights`` and ``velocity`` up to date if those that are trained are elsewhere."""
 
     def put(self) -> None:
         """Train on from ``weights`` and ``velocity``, which were written to."""

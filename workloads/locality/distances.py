@@ -64,10 +64,7 @@ def missing(distances: NDArray[np.float64]) -> list[Pair]:
 
 
 def check_complete(names: Sequence[str], distances: NDArray[np.float64]) -> None:
-    """
-    Raises:
-        TrialError: a host has no distance to any other, or more than ``MOST_MISSING`` of the pairs have none.
-    """
+    """Raise TrialError if a host has no distance to any other, or more than ``MOST_MISSING`` of the pairs have none."""
     lonely = [name for name, row in zip(names, np.isnan(distances), strict=True) if row.sum() == len(names) - 1 > 0]
     if lonely:
         raise TrialError(

@@ -101,10 +101,7 @@ class Answering:
     """Threads that send packets back while this is entered, and count ``strangers``: packets of no pair of the host."""
 
     def __init__(self, meets: Sequence[Meet], ports: tuple[int, int]) -> None:
-        """
-        Raises:
-            WorkerError: an address cannot be used.
-        """
+        """Open the sockets. Raises WorkerError: an address cannot be used."""
         self.strangers = 0
         self._expected = {meet.round: (meet.remote, ports[0]) for meet in meets}
         self._ended = False

@@ -112,8 +112,7 @@ MOST_MOVES = 8
 
 
 def times_s(sent_bytes: Pairs, rate_bps: Pairs, rtt_s: Pairs) -> Hosts:
-    """Compute for how long each host moves bytes in an iteration: its longest round trip, and its bytes over the sum of
-    its rates."""
+    """Compute the time of each host in an iteration: its longest round trip, and its bytes over its rates."""
     moving_s: Hosts = rtt_s.max(axis=1) + 8 * sent_bytes.sum(axis=1) / rate_bps.sum(axis=1)
     return moving_s
 

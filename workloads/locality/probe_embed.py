@@ -118,16 +118,12 @@ Members = list[list[int]]
 
 
 def group_count(hosts: int) -> int:
-    """Return the square root of the number of hosts, to the nearest: a global master then sends and receives least
-    (equation 4.2)."""
+    """Return the root of the number of hosts, with which a global master sends and receives least (equation 4.2)."""
     return round(math.sqrt(hosts))
 
 
 def require() -> None:
-    """
-    Raises:
-        MissingToolError: the package of k-means is not installed.
-    """
+    """Raise MissingToolError if the package of k-means is not installed."""
     if find_spec("k_means_constrained") is None:
         raise MissingToolError(
             "two_level(groups=probed) needs the Python package k-means-constrained, which is not installed",

@@ -115,8 +115,7 @@ Operator = Table | Dense
 
 
 def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -> tuple[Dense, ...]:
-    """Make layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all
-    outputs."""
+    """Make layers ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all outputs."""
     found: list[Dense] = []
     for features, outputs in pairwise(sizes):
         taken = (found[-1].name,) if found else tuple(inputs)

@@ -67,11 +67,7 @@ def tried(text: str, model: nn.Module, dataset: str, samples: Samples, size: int
 
 
 def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: Tensor) -> int:
-    """Count the classes that the model tells apart.
-
-    Raises:
-        SpecError: it cannot take the samples, or gives something else than scores.
-    """
+    """Count the classes that the model tells apart. Raises SpecError: it takes no such samples, or gives no scores."""
     problem = f"{name} fails on samples of {dataset}, {form(inputs)}"
     with users_code(problem, SpecError, fix="name a model and a dataset that fit each other, or mend that line"):
         scores = model(inputs)
@@ -87,18 +83,13 @@ def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: 
 
 
 def _range(labels: Tensor, dataset: str) -> tuple[int, int]:
-    """Return the lowest and the highest label, without those with which our own data sets mark positions that have
-    none."""
+    """Return the lowest and the highest label; our own data sets mark positions without one as below 0."""
     known = labels if is_own_data(dataset) else labels[labels >= 0]
     return int(known.min()), int(known.max())
 
 
 def _gradient(name: str, model: nn.Module, batch: tuple[Tensor, Tensor], seed: int) -> Tensor:
-    """Compute the gradient of the mean loss, in one dimension.
-
-    Raises:
-        SpecError: a parameter has none, or it is no number.
-    """
+    """Compute the gradient of the mean loss, flat. Raises SpecError: a parameter has none, or it is no number."""
     model.zero_grad()
     torch.manual_seed(seed)
     with users_code(f"{name} fails", SpecError):
@@ -170,8 +161,7 @@ def _about(question: Question, key: str) -> Iterator[None]:
 
 
 def answer(question: Question) -> None:
-    """Write the facts about the model and data, or the user's mistake in them. Paths start from the working
-    directory."""
+    """Write the facts about the model and data, or the user's mistake in them."""
     with suppress(_Told):
         _prepare(question)
 
@@ -281,10 +271,7 @@ def _digest(tensors: Iterable[Tensor]) -> str:
 
 
 def _save(into: Path, name: str, values: Tensor | NDArray[np.int64]) -> None:
-    """
-    Raises:
-        SpecError: there is no room for them.
-    """
+    """Save values. Raises SpecError: there is no room for them."""
     try:
         np.save(into / name, values.numpy() if isinstance(values, Tensor) else values)
     except OSError as error:

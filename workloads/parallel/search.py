@@ -166,17 +166,13 @@ class Planner:
     machine: Machine
 
     def plan(self, strategy: Strategy) -> Planned:
-        """
-        Raises:
-            SpecError: the strategy sends nothing, so there is no network to find.
-        """
+        """Find a network. Raises SpecError: the strategy sends nothing, so there is none to find."""
         found = self.finder(demand_of(self.model, strategy))
         network = self.network(found)
         return Planned(strategy, found, network, predict(self.model, strategy, network, self.machine))
 
     def cost(self, network: Network) -> Cost:
-        """Return the cost function of strategies on a network. A strategy that sends nothing costs infinity: it needs
-        one server and no cluster."""
+        """Return the cost function of strategies on a network; one that sends nothing costs infinity."""
 
         def cost(strategy: Strategy) -> float:
             if is_silent(self.model, strategy):

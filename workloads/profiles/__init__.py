@@ -56,8 +56,7 @@ def profile(name: str) -> Profile:
 
 
 def _lenet5() -> list[Layer]:
-    """Return the LeNet-5 that can be trained; multiply-adds are its weights times the places that each is applied
-    at."""
+    """Return the LeNet-5 that can be trained; multiply-adds are weights times the places they are applied at."""
     places = {"conv1": 28 * 28, "conv2": 14 * 14, "fc1": 1, "fc2": 1}
     found = []
     for tensors in MODELS["lenet5"].layers:

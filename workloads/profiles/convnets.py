@@ -60,8 +60,7 @@ def vgg(depth: int) -> list[Layer]:
 
 
 def googlenet() -> list[Layer]:
-    """Describe GoogLeNet (:data:`INCEPTION`) without its two auxiliary classifiers, as in MXNet's
-    symbols/googlenet.py."""
+    """Describe GoogLeNet (:data:`INCEPTION`) without auxiliary classifiers, as MXNet's symbols/googlenet.py."""
     net = Layers()
     size = pool(net.conv("conv1", IMAGE, 64, 7, stride=2, pad=3, bias=True), 3, 2, 1)
     size = net.conv("conv2.reduce", size, 64, 1, bias=True)
@@ -88,8 +87,7 @@ def resnet(depth: int) -> list[Layer]:
 
 
 def resnext(depth: int) -> list[Layer]:
-    """Describe ResNeXt 32x4d: bottlenecks of twice the width whose 3x3 convolution has 32 groups (Xie et al. 2017,
-    Table 1)."""
+    """Describe ResNeXt 32x4d: bottlenecks of twice the width, and 32 groups (Xie et al. 2017, Table 1)."""
     return _residual(depth, bottleneck=True, width=2, groups=32)
 
 

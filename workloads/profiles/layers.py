@@ -60,8 +60,7 @@ class Layers:
         return after
 
     def norm(self, name: str, size: Size) -> Size:
-        """Add batch normalisation: a scale and a shift for each channel. Running statistics are no parameters: nobody
-        sums them."""
+        """Add batch normalisation: a scale and a shift for each channel; nobody sums running statistics."""
         self.add(name, prod(size), weight=(size[0],), bias=(size[0],))
         return size
 

@@ -135,8 +135,7 @@ class Participant(ABC):
         called before these weights are taken. By default the gradient is lost, as in SGD."""
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
-        """Prepare for meeting the others, in the first job and in each after a node died; ``names`` are those of all
-        nodes."""
+        """Prepare for meeting the others, in the first job and in each after a node died, by all nodes' names."""
 
     def save(self, job: WorkerJob) -> None:  # noqa: B027
         """Save what the job asks for, when all is done."""

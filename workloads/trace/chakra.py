@@ -79,11 +79,7 @@ class Read(NamedTuple):
 
 @cache
 def _messages() -> tuple[Any, Any]:
-    """Return the classes of a file's metadata and of its nodes.
-
-    Raises:
-        MissingToolError: protobuf is not installed.
-    """
+    """Return the classes of a file's metadata and nodes. Raises MissingToolError: protobuf is not installed."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:

@@ -247,11 +247,7 @@ def messages(nodes: Sequence[Node], rank: int, kind: Kind) -> Iterator[tuple[End
 
 
 def _paired(ranks: Mapping[int, Sequence[Node]]) -> dict[Ends, list[tuple[Node, Node]]]:
-    """Return sends with their receives.
-
-    Raises:
-        SpecError: a send has no receive, a receive no send, or they do not fit.
-    """
+    """Return sends with their receives. Raises SpecError: one has no other, or they do not fit."""
     sent: dict[Ends, list[Node]] = defaultdict(list)
     received: dict[Ends, list[Node]] = defaultdict(list)
     pairs: dict[Ends, list[tuple[Node, Node]]] = {}

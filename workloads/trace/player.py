@@ -179,10 +179,7 @@ class Player:
             buffer.fill(iteration)
 
     def check(self, iteration: int, tolerance: float) -> None:
-        """
-        Raises:
-            WorkerError: a result of the iteration is wrong.
-        """
+        """Raise WorkerError if a result of the iteration is wrong."""
         for number, buffer in self._buffers.items():
             if wrong := buffer.wrong(iteration, tolerance * len(self._agenda.members.get(number, ())) * LARGEST):
                 raise WorkerError(

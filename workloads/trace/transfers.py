@@ -36,10 +36,7 @@ MOST_MESSAGES = 1_000_000
 
 
 def check_known(plan: Plan) -> None:
-    """
-    Raises:
-        SchemeError: what a trial of this plan moves is not known before it runs.
-    """
+    """Raise SchemeError if what a trial of this plan moves is not known before it runs."""
     kind = kinds.of(plan)
     if not kind.simulation.is_of_trees:
         raise SchemeError(

@@ -86,8 +86,7 @@ def _curve(trial: Trial) -> tuple[Values, Values, Values]:
 
 
 def _reached(moments: Values, quality: Values, level: float) -> float:
-    """Return the moment at which a curve is first at a level, which it reaches; between two of its points, on the line
-    between them."""
+    """Return the moment at which a curve is first at a level, which it reaches; linear between its points."""
     after = int(np.argmax(quality >= level))
     if after == 0:
         return float(moments[0])

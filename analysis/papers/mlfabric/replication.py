@@ -139,8 +139,7 @@ def replication(runs: Runs) -> Finding:
 
 
 def _with_base(runs: Runs) -> Run | None:
-    """The run with replicas, and beside it the trials without one: a server that is alone on its machine has a link of
-    its own."""
+    """The run with replicas, and beside it the trials without one, whose server has a link of its own."""
     replica, plan = runs.get(REPLICA.spec), runs.get(PLAN.spec)
     if replica is None or plan is None:
         return replica
@@ -244,8 +243,7 @@ def _all(says: str, row: Row, most: float) -> Statement:
 
 
 def recovered_s(trial: Trial) -> Values:
-    """The longest time (s) from notice to commit in a trial; infinite where a loss was not told, or nothing came
-    after it."""
+    """The longest time (s) from notice to commit in a trial; infinite where that is not told of each loss."""
     asked = len(trial.events)
     told = [loss.recovered_s for loss in trial.losses if loss.recovered_s is not None]
     return np.array([max(told) if len(told) == asked else np.inf])

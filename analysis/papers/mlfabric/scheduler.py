@@ -132,8 +132,7 @@ def _none(says: str, row: Row) -> Statement:
 
 
 def planned_gst_s(run: Run) -> float:
-    """The median time (s) of an update on an ideal network, for the profile, scale and rate of a run of the plan's
-    spec."""
+    """The median time (s) of an update on an ideal network, for the profile, scale and rate of a run."""
     model, scale, rate_bps = run.played or ("", 1.0, 1.0)
     iterations = max((trial.iterations for trial in run.trials), default=0)
     seed = run.resolved.get("seed") or 0
@@ -203,8 +202,7 @@ def figure_2() -> Numbers:
 
 
 def figure_3() -> Numbers:
-    """Two updates, a replica behind half of the rate, and two bounds of the divergence: gamma is 0.9, and norms are 1
-    of h, 2 and 3."""
+    """Two updates, a replica behind half of the rate, and two bounds: gamma is 0.9, and norms are 1 of h, 2 and 3."""
     both = replicated(8.51), replicated(8.5)
     rows = []
     for name, (found, copied), at_server, divergence in zip("ab", both, (2, 4), (8.51, 5.61), strict=True):

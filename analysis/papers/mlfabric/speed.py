@@ -229,8 +229,7 @@ def _predicted_over(soon: Trial, late: Trial) -> Values:
 
 
 def ideal_lag(network: str) -> float:
-    """Compute how many times as long an iteration takes on an ideal network if rates are told after 2 s, and not after
-    0.2 s."""
+    """Compute how many times as long an iteration takes on an ideal network if rates are told after 2 s, not 0.2 s."""
     soon = asked_in(("C1", network))  # after 0.2 s, as everywhere
     return round_s(replace(soon, scheme="mlfabric_a(delay_bound=30,t_lag=2)")) / round_s(soon)
 

@@ -36,8 +36,7 @@ COPY = re.compile(r"-\d+$")
 
 
 def predicted(runs: Runs) -> Finding:
-    """A row for each arm with a strategy of each run that there is, or for each of its jobs; copies of a job share
-    one."""
+    """A row for each arm with a strategy of each run, or for each of its jobs; copies of a job share one."""
     rows = [
         Row(
             f"predicted over measured, {experiment.spec.removeprefix('topoopt/').removesuffix('.yaml')}: {name}",
@@ -60,8 +59,7 @@ def predicted(runs: Runs) -> Finding:
 
 
 def _arms(runs: Runs, experiment: Experiment) -> dict[str, list[str]]:
-    """Return, by name, the labels of the arms of a run that have a prediction which applies; of copies of a job, of
-    all."""
+    """Return, by name, the labels of the arms of a run that have a prediction which applies."""
     run = runs.get(experiment.spec)
     found: dict[str, list[str]] = {}
     for trial in run.trials if run else ():

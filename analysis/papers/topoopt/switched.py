@@ -76,8 +76,7 @@ def learnt(runs: Runs) -> Finding:
 
 
 def _times(other: Trial, topoopt: Trial) -> Values:
-    """Compute, for each accuracy that one after another is first reached by both, when the other had it, over when
-    TopoOpt had it."""
+    """Compute, for each accuracy that both reach, when the other first had it, over when TopoOpt had it."""
     curve, ours = _curve(other), _curve(topoopt)
     goals = sorted({*curve["quality"].cummax(), *ours["quality"].cummax()})
     both = [goal for goal in goals if goal <= min(curve["quality"].max(), ours["quality"].max())]

@@ -90,8 +90,7 @@ class ExchangeEngine(Engine):
         self._move()
 
     def saw(self, mp_wait_s: Mapping[Phase, float], late_s: float) -> None:
-        """Store two measurements for the sample of this iteration: by phase, for how long (s) the server waited for
-        messages; and how late (s) its passes were done."""
+        """Store for this iteration's sample the waits for messages (s) by phase, and how late (s) passes were done."""
         self._seen = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()} | {"late_s": late_s}
 
     @property
@@ -106,8 +105,7 @@ class ExchangeEngine(Engine):
         return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
-        """List the messages that have come since the last call: the number, and when it was there
-        (``time.monotonic``)."""
+        """List the messages that have come since the last call: number and moment (``time.monotonic``)."""
         found, self._arrived = self._arrived, []
         return found
 

@@ -162,8 +162,7 @@ def messages(plan: Plan, chunks: ChunkTable) -> Iterator[Message]:
 
 
 class _Play(Play):
-    """The engine's decisions, and those of servers about their passes; numbers of tensors come after those of
-    chunks."""
+    """The engine's decisions, and those of servers about their passes; tensors are numbered after chunks."""
 
     def __init__(self, plan: Plan, chunks: ChunkTable) -> None:
         super().__init__(plan.forest, chunks)
@@ -218,8 +217,7 @@ class _Play(Play):
 
 
 def _needed(own: tuple[Step, ...]) -> dict[int, tuple[int, ...]]:
-    """Return, by number of each tensor that a server gives, the numbers of those from others that must have come
-    before."""
+    """Return, by number of each tensor that a server gives, those from others that must have come before."""
     given: dict[int, tuple[int, ...]] = {}
     forward: dict[int, set[int]] = {}
     for step in own:

@@ -142,8 +142,7 @@ class HybridCost(Cost):
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
-        """Bytes that leave after the gradients are ready: those of AllReduces, because a server has sent all its
-        messages before."""
+        """Bytes of AllReduces, which leave when the gradients are ready: all messages are sent before."""
         return self.reduced_bytes
 
     def least_jct_s(self, shaper: Shaper, pace_s: NDArray[np.float64]) -> float:

@@ -122,8 +122,7 @@ class Player:
             self._agenda.arrived(number, moment_s)
 
     def _computed(self, step: Step, there_s: float) -> tuple[Step, float, float]:
-        """Compute a step whose needs were there at ``there_s``; return it with that moment, and the one at which it was
-        done."""
+        """Compute a step whose needs were there at ``there_s``; return it, that moment, and when it was done."""
         begun_s = time.monotonic()
         self._work.compute(step)
         now_s = time.monotonic()

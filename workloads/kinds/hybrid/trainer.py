@@ -36,10 +36,7 @@ class Trainer(Part):
     device = "cpu"
 
     def __init__(self, task: Training, plan: Plan, server: int) -> None:
-        """
-        Raises:
-            SpecError: the model has no operators or no module, or does not fit the data set.
-        """
+        """Set up. Raises SpecError: the model has no operators or no module, or does not fit the data set."""
         super().__init__(plan)
         training.use_one_thread()
         self._server = Server(task, plan.strategy, server, training.first_weights(task))

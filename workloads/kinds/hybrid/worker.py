@@ -116,8 +116,7 @@ class MessageValues:
 
 
 def _room(message: Message) -> Floats:
-    """Make room for a message, and write to it now: the kernel gives memory at the first write, which is not to be in
-    an iteration."""
+    """Make room for a message, written to now: the kernel gives memory at the first write."""
     return np.full(message.bytes // FLOAT_BYTES, 0.0, np.float32)
 
 

@@ -135,8 +135,7 @@ class Server:
         return _Held(module, servers, inputs, gradients, [], torch.empty(0))
 
     def warm_up(self) -> None:
-        """Compute each step once with whatever the messages hold, so that PyTorch's work at the first call is in no
-        iteration."""
+        """Compute each step once, so that PyTorch's work at the first call is in no iteration."""
         self.begin(0)
         for step in self.steps:
             self.compute(step)
@@ -155,8 +154,7 @@ class Server:
         return held.gradients[message.consumer][held.rows(self.model.samples, message.servers)]
 
     def outgoing(self, message: Message) -> Floats:
-        """Return the floats of a message once a step has given it, contiguous; they stay until that step is run
-        again."""
+        """Return the floats of a message that a step has given; they stay until that step is run again."""
         return self._out[message.number]
 
     def compute(self, step: Step) -> None:

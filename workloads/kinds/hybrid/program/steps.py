@@ -92,8 +92,7 @@ def messages(model: Model, strategy: Strategy) -> tuple[Message, ...]:
 
 
 def _shared(strategy: Strategy, producer: int, consumer: int) -> Iterator[tuple[int, int, range]]:
-    """Yield a holder of each, and the servers whose samples both serve: contiguous, for holders are taken in rising
-    order."""
+    """Yield a holder of each, and the contiguous servers whose samples both serve."""
     pairs = zip(*(holder_of(strategy.servers, strategy.holders[one]) for one in (producer, consumer)), strict=True)
     for (a, b), group in groupby(enumerate(pairs), key=lambda numbered: numbered[1]):
         servers = [server for server, _ in group]
@@ -255,8 +254,7 @@ class Agenda:
         self._less(self._needed_by[number], now_s)
 
     def next(self) -> tuple[Step, float] | None:
-        """Return the step to take now, and when all that it needs was there; None if messages are missing, or all is
-        done."""
+        """Return the step to take now and when all that it needs was there; None if none is ready."""
         return self._ready.popleft() if self._ready else None
 
     def done(self, step: Step, now_s: float) -> None:
