@@ -124,10 +124,8 @@ def plan(topology: Topology) -> Addresses:
 
 
 def is_bridge(topology: Topology, switch: int) -> bool:
-    """Whether a switch forwards by MAC address: all its ports lead to hosts, and no two of them to the same one.
-
-    Were a host there twice, ARP would pick the NIC, and not the topology. A switch that aggregates needs an address.
-    """
+    """Whether a switch forwards by MAC address: its ports lead to different hosts, else ARP would pick the NIC, and not
+    the topology. A switch that aggregates needs an address."""
     if topology.nodes[switch].ina:
         return False
     heads = [topology.head(directed) for directed in topology.ports[switch]]

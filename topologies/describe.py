@@ -91,10 +91,8 @@ MOST_TRIED = 11
 
 
 def _least_cut(topology: Topology) -> float | None:
-    """Compute the least flow between two halves of the hosts, over every choice of halves.
-
-    None where rates have too little in common for SciPy, whose flows are of 32 bits.
-    """
+    """Compute the least flow between two halves of the hosts; None where rates have too little in common for SciPy's 32
+    bits."""
     rates = [link.rate_bps for link in topology.links]
     unit = gcd(*rates)
     ends = [(link.a, link.b, rate // unit) for link, rate in zip(topology.links, rates, strict=True)]

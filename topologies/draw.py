@@ -35,10 +35,8 @@ _THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
 def layout(topology: Topology) -> dict[int, tuple[float, float]]:
-    """Place each node in the unit box, (0, 0) at the top left: a row per level, racks side by side.
-
-    Hosts are at the bottom; where their NICs lead to switches of several levels (BCube), the lowest is beneath them.
-    """
+    """Place each node in the unit box, (0, 0) at the top left: a row per level, hosts at the bottom, racks side by
+    side. Where NICs lead to switches of several levels (BCube), the lowest is beneath the hosts."""
     rows: dict[int, list[int]] = defaultdict(list)
     for i, node in enumerate(topology.nodes):
         rows[node.level].append(i)
@@ -123,10 +121,7 @@ def svg(
 
 
 def _shown(topology: Topology) -> list[tuple[int, int]]:
-    """List the directed links that each line begins and ends with.
-
-    Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
-    """
+    """List the directed links that each line begins and ends with: behind patch panels, those of a circuit."""
     if topology.panels is not None:
         return [(link, out) for link, out in topology.circuits.items() if link < out]
     return [(2 * link, 2 * link) for link in range(len(topology.links))]
@@ -134,10 +129,8 @@ def _shown(topology: Topology) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Canvas:
-    """Pixels of the view box: its size, the middle of each node, and its (width, font size), alike within a row.
-
-    ``rows`` are the heights of the rows by level, ``circles`` the centre and radius of each frame of a round picture.
-    """
+    """Pixels of the view box: its size, middle and (width, font size) of each node, heights of ``rows`` by level, and
+    centre and radius of each frame in a round picture."""
 
     width: int
     height: int

@@ -174,10 +174,8 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Failover:
-    """Settings with which a process goes on when another one dies, see :mod:`testbed.workloads.failover`.
-
-    A generation is the time in which the same processes synchronise along the same forest.
-    """
+    """Settings with which a process goes on when another one dies (:mod:`testbed.workloads.failover`). A generation is
+    the time in which the same processes synchronise along the same forest."""
 
     generation: int
     folder: str

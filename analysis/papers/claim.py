@@ -260,10 +260,8 @@ def _limits(low: float, high: float, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a header, the first ``left`` columns to the left, and what is to be said about them.
-
-    ``notes`` name where our numbers and the paper's differ, and why.
-    """
+    """Rows of text under a header, the first ``left`` columns to the left; ``notes`` say where the paper's numbers
+    differ, and why."""
 
     title: str
     header: tuple[str, ...]

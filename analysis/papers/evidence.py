@@ -119,10 +119,8 @@ def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
 
 
 def mean_of(parts: Sequence[Measured], average: Callable[..., Values] = np.mean) -> Measured:
-    """The mean of numbers from several runs, each of the same weight; or their median (``np.median``).
-
-    The ends of its interval are the means of their ends: wider than the interval of a mean of independent numbers.
-    """
+    """The mean of numbers from several runs, each of the same weight; or their median (``np.median``). Its interval's
+    ends are means of theirs: wider than that of a mean of independent numbers."""
     known = [(each.value, each.low, each.high) for part in parts if (each := part.interval)]
     if len(known) < len(parts):
         return replace(pooled(parts), samples=(), fitted=None)
@@ -282,10 +280,7 @@ SEED = 20
 
 
 def explained(form: Values, cells: Sequence[Values]) -> Interval:
-    """R^2 of least squares on the cells' means, with its interval; none where a cell has but one sample.
-
-    ``form`` is float64[cells, terms]; each cell is its samples.
-    """
+    """R^2 of least squares on the means of cells of samples, with its interval; ``form`` is float64[cells, terms]."""
     return _of_means(lambda means: r_squared(form, means), cells)
 
 

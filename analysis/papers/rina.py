@@ -191,10 +191,7 @@ def equation_3_ms(workers: int, sigma_ms: int) -> float:
 
 
 def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]) -> Measured:
-    """R^2 of the fit to the mean GST of each cell, with its interval.
-
-    ``places`` are the cells' (workers, sigma in ms).
-    """
+    """R^2 of the fit to the mean GST of each cell, with its interval; ``places`` are (workers, sigma in ms)."""
     found = [cell for cell in cells if cell is not None]
     doubts = tuple(doubt for cell in found for doubt in cell.doubts)
     valid, trials = sum(cell.valid for cell in found), sum(cell.trials for cell in found)

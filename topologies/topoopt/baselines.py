@@ -62,10 +62,7 @@ def equivalent_bps(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> floa
 
 
 def baselines(servers: int, degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> tuple[Baseline, ...]:
-    """
-    Args:
-        servers: n. degree: d, interfaces of each. rate_bps: B, of each.
-    """
+    """Return the baselines for n servers with d interfaces (``degree``) of rate B each."""
     return tuple(_baselines(servers, degree, rate_bps, prices))
 
 

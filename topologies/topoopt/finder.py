@@ -63,10 +63,8 @@ def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) ->
 
 
 def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
-    """Choose rings over all servers, then the others, groups with most bytes first.
-
-    A ring whose circuits find no panels is left out: smaller rings of odd length need three, and have two ports each.
-    """
+    """Choose rings over all servers, then the others, groups with most bytes first. A ring whose circuits find no
+    panels is left out: smaller rings of odd length need three, and have two ports each."""
     found: list[Ring] = []
     parts = allot(job, allreduce_rings(job, degree))
     for part in sorted(parts, key=lambda part: len(part.members) < job.servers):

@@ -57,10 +57,7 @@ def both_ways(servers: int, strides: Iterable[int]) -> tuple[int, ...]:
 
 
 def fewest(servers: int, coins: Sequence[int]) -> list[int]:
-    """Compute for each difference 0 to n - 1 the least number of coins that pays it; -1 where none do.
-
-    The algorithm improves all differences in rounds; this goes on from those that were improved last.
-    """
+    """Compute for each difference 0 to n - 1 the least number of coins that pays it; -1 where none do."""
     found = steps_from([0], lambda here: [(here + coin) % servers for coin in coins])
     return [found.get(difference, -1) for difference in range(servers)]
 

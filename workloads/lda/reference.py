@@ -30,10 +30,7 @@ Floats = NDArray[np.float32]
 
 
 class Shard:
-    """One worker's part.
-
-    :meth:`sample` draws from the state that the last :meth:`settle` left, so it may be repeated.
-    """
+    """One worker's part; :meth:`sample` draws from the state that the last :meth:`settle` left, and may be repeated."""
 
     def __init__(self, model: TopicModel, rank: int, documents: Documents) -> None:
         """Set up; topics begin at random, each as likely as the others."""

@@ -118,10 +118,7 @@ class Values:
 
 
 class Updates(Values):
-    """Gradients of one rank, and the weights that a server must have made by adding gradients up one by one.
-
-    These weights arrive in ``received``, and begin as zeros.
-    """
+    """Gradients of one rank, and the weights, zeros first, that a server must have made by adding gradients up."""
 
     def __init__(self, floats: int, seed: int, rank: int, world: int) -> None:
         super().__init__(floats, seed, rank, world)

@@ -294,10 +294,7 @@ class Replica:
         """Train on from ``weights`` and ``velocity``, which were written to."""
 
     def step(self, world: int) -> None:
-        """Take one step of the optimiser, with the sum over ``world`` ranks in ``gradient``.
-
-        See :func:`descend`.
-        """
+        """Take one step of the optimiser (:func:`descend`), with the sum over ``world`` ranks in ``gradient``."""
         descend(self.training, self.weights, self.velocity, self.gradient, world)
 
     def evaluate(self) -> tuple[float, float]:

@@ -22,9 +22,7 @@ def comparable(places: Sequence[Place]) -> int:
 
 def paia(places: Sequence[Place], distances: NDArray[np.float64]) -> float:
     """Return the share of comparable triplets that ``distances``, float64[n, n], tell right; NaN if there are none.
-
-    Equal distances tell nothing, nor does a pair without a distance (NaN).
-    """
+    Equal distances tell nothing, nor does a pair without a distance (NaN)."""
     compared, right = _compared(places, distances)
     return float(right.sum() / compared.sum()) if compared.any() else float("nan")
 

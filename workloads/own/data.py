@@ -26,10 +26,8 @@ RETURNS = "(inputs, labels) or (inputs, labels, test_inputs, test_labels), all t
 
 @dataclass(frozen=True)
 class Samples:
-    """All samples of a data set, and which of them are for training and for the test.
-
-    ``inputs`` are float32, int64, or uint8, which are scaled to -1 to 1 where they are used; ``labels`` int64.
-    """
+    """Samples for training and for the test: ``inputs`` are float32, int64, or uint8, scaled to -1 to 1 where they are
+    used; ``labels`` int64."""
 
     inputs: Tensor
     labels: Tensor

@@ -41,10 +41,8 @@ def called(call: Call, function: Callable[..., object]) -> object:
 
 @contextmanager
 def siblings(call: Call) -> Iterator[set[Path]]:
-    """Let a user's file import files beside it; gather the paths of all of them that were imported.
-
-    Afterwards they are forgotten, for files of other folders may have the same names.
-    """
+    """Let a user's file import files beside it, gather their paths, and forget them afterwards, for files of other
+    folders may have the same names."""
     files: set[Path] = set()
     if not is_in_file(call.name):
         yield files

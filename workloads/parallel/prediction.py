@@ -179,10 +179,8 @@ class _Link:
 
 
 class _Playing:
-    """Events in order of time. Each leaves a record in ``log``, with the record that it had to wait for.
-
-    Task ``(phase x operators + operator) x servers + server`` is a forward (phase 0) or backward pass (1).
-    """
+    """Events in order of time, each with a record in ``log``. Task ``(phase x operators + operator) x servers +
+    server`` is a forward (phase 0) or backward pass (1)."""
 
     def __init__(self, model: Model, strategy: Strategy, network: Network, machine: Machine) -> None:
         self.model, self.strategy, self.network, self.machine = model, strategy, network, machine

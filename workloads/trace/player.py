@@ -62,10 +62,8 @@ Over = queue.SimpleQueue[tuple[int, float, RuntimeError | None]]
 
 
 class Buffer:
-    """The arrays of one node: what this rank gives, what it gets, and what that must be.
-
-    Members' values of an iteration are pieces of one sequence, each from another place on.
-    """
+    """The arrays of one node: what this rank gives, what it gets, and what that must be. Members' values of an
+    iteration are pieces of one sequence, each from another place on."""
 
     def __init__(self, node: Node, members: Sequence[int], rank: int, seed: int, floats: int) -> None:
         self._node, self._size, self._index = node, len(members), members.index(rank)

@@ -39,9 +39,7 @@ _NUMBER = (1 << CHUNK_BITS) - 1
 @dataclass(frozen=True)
 class Buffers:
     """Buffers of one server, by message number: the other server, and the floats that are sent from or received into.
-
-    What is sent has to stay as it is until the answer has come.
-    """
+    What is sent has to stay as it is until the answer has come."""
 
     outgoing: Mapping[int, tuple[int, Floats]]
     incoming: Mapping[int, tuple[int, Floats]]

@@ -130,9 +130,8 @@ class Player:
         return step, there_s, now_s
 
     def _take(self, step: Step, there_s: float, computed_s: float) -> None:
-        """Be busy for as long as a step takes that was computed, and send its results. If it sends nothing, and no
-        message is to come that could change what is next, wait at the end of the next step only: to wake up after each
-        of many steps takes a processor longer than some paces."""
+        """Be busy for as long as the computed step takes, and send its results. If it sends nothing, and no message can
+        change what is next, wait at the end of the next step only: waking up often takes longer than some paces."""
         due_s = self._due_s = self._clock.due_s(step, there_s, computed_s)
         sent = [message.number for message in step.gives if not message.is_local]
         if sent or self._agenda.expects:

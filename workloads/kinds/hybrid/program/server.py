@@ -197,10 +197,8 @@ class Server:
         return samples.to(torch.from_numpy(self.weights[:0]).dtype), labels
 
     def descend(self, place: int) -> None:
-        """Take a step of SGD of one operator, whose gradient is the sum over its holders by now.
-
-        An operator can take it as soon as its own sum is there. Its backward pass has used the weights by then.
-        """
+        """Take a step of SGD of one operator, whose gradient is the sum over its holders by now; the others need not
+        be."""
         span = slice(*self.layout.operators[place])
         parts = self.weights[span], self.velocity[span], self.gradient[span]
         training.descend(self._task, *parts, self._strategy.servers)

@@ -204,10 +204,7 @@ class Clock:
 
 
 class Agenda:
-    """The steps of one server, again in each iteration.
-
-    The order does not change what is computed, but how long others wait.
-    """
+    """The steps of one server, again in each iteration. Their order changes only how long others wait."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
