@@ -14,8 +14,25 @@ from testbed.base.listing import counted
 from testbed.base.units import time_text
 from testbed.topologies.model import Topology
 from testbed.topologies.panels import Panels
-from testbed.topologies.places import ROOM_PX, circuit_names, dragonfly_places, frames, ring_places, row_name
-from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
+from testbed.topologies.places import (
+    AGGREGATOR,
+    HOST,
+    LINK,
+    NODE_PX,
+    RINGS,
+    ROOM_PX,
+    SWITCH,
+    box,
+    box_size,
+    circuit_names,
+    dragonfly_places,
+    frames,
+    label,
+    line,
+    opening,
+    ring_places,
+    row_name,
+)
 
 MOST_NODES = 400
 """Nodes up to which a picture can be read."""

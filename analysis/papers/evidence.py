@@ -13,6 +13,7 @@ from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.analysis.numbers.statistics import CONFIDENCE, Interval, mean, mean_ratio, median
@@ -219,10 +220,15 @@ def _why_not(label: str, trial: Trial | None, number: str, verdict: str) -> str:
     return f"{label}: {judged.verdict if judged else INVALID} in {CALLED[number]}{f' ({reasons})' if reasons else ''}"
 
 
+def samples_of(trial: Trial) -> pd.DataFrame:
+    """Return the samples of a trial, which is VALID, so it has them."""
+    assert trial.samples is not None
+    return trial.samples
+
+
 def gst_s(trial: Trial) -> Values:
     """GST (s) of each iteration after the warm-up."""
-    assert trial.samples is not None  # it is VALID, so it has them
-    return np.asarray(metrics.gst_s(trial.samples, trial.warmup), np.float64)
+    return np.asarray(metrics.gst_s(samples_of(trial), trial.warmup), np.float64)
 
 
 def slower(base: Trial, other: Trial) -> Values:
@@ -236,8 +242,7 @@ def sum_to_sum_s(trial: Trial) -> Values:
 
     Where some ranks have their sum long before others, they send the next gradient meanwhile. So GST, from the last
     gradient on, gets shorter from iteration to iteration, though no sum takes less time."""
-    assert trial.samples is not None
-    each = trial.samples.groupby("iteration")["sum_s"].mean()
+    each = samples_of(trial).groupby("iteration")["sum_s"].mean()
     times: Values = each.diff().to_numpy(np.float64)[max(1, trial.warmup) :]
     return times
 
@@ -257,9 +262,9 @@ def over_forest(run: Run | None, label: str) -> Measured:
 def iteration_s(trial: Trial) -> Values:
     """Compute the time (s) that each iteration after the warm-up took, from the end of the one before: what a job of
     many iterations takes is their sum."""
-    assert trial.samples is not None
-    ends = trial.samples.groupby("iteration")["end_s"].max().to_numpy(float)
-    took: Values = np.diff(ends, prepend=float(trial.samples["start_s"].min()))
+    samples = samples_of(trial)
+    ends = samples.groupby("iteration")["end_s"].max().to_numpy(float)
+    took: Values = np.diff(ends, prepend=float(samples["start_s"].min()))
     return took[trial.warmup :]
 
 

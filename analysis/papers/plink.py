@@ -29,7 +29,7 @@ from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import places
-from testbed.workloads.locality.paia import by_observer
+from testbed.workloads.locality.distances import by_observer
 from testbed.workloads.locality.probe_embed import embed
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT

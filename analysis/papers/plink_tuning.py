@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, within
-from testbed.analysis.papers.evidence import Values, extreme, measure
+from testbed.analysis.papers.evidence import Values, extreme, measure, samples_of
 from testbed.analysis.recorded import Trial
 
 AUTOTUNE = Experiment(
@@ -66,15 +66,13 @@ def autotune(runs: Runs) -> Finding:
 def limit(trial: Trial) -> tuple[int, int]:
     """Return the first iteration that began under the limit, and the first that ended after it."""
     begun, done = (event.done_s for event in trial.events if event.rates_bps)
-    assert trial.samples is not None  # it is VALID, so it has them
-    times = trial.samples.groupby("iteration").agg({"start_s": "min", "end_s": "max"})
+    times = samples_of(trial).groupby("iteration").agg({"start_s": "min", "end_s": "max"})
     return int((times["start_s"] < begun).sum()), int((times["end_s"] <= done).sum())
 
 
 def iterations_s(trial: Trial) -> Values:
     """Return the time (s) of each iteration, the first one included."""
-    assert trial.samples is not None
-    return np.asarray(metrics.iterations_s(trial.samples), np.float64)
+    return np.asarray(metrics.iterations_s(samples_of(trial)), np.float64)
 
 
 def free_s(trial: Trial) -> Values:
@@ -91,9 +89,9 @@ def limited_s(trial: Trial) -> Values:
 def load(trial: Trial) -> Values:
     """Compute, for the most even step of those that count after the limit, the most bytes that a host sent in an
     iteration over the least."""
-    assert trial.samples is not None
+    samples = samples_of(trial)
     first = limit(trial)[1]
-    sent = trial.samples.filter(like="sent_bytes_").sum(axis=1).groupby(trial.samples["iteration"])
+    sent = samples.filter(like="sent_bytes_").sum(axis=1).groupby(samples["iteration"])
     ratios: Values = (sent.max() / sent.min()).to_numpy(float)[first : first + STEPS * EVERY]
     steps = [ratios[start : start + EVERY] for start in range(0, len(ratios) - EVERY + 1, EVERY)]
     return min(steps, key=lambda step: float(np.median(step)), default=ratios)
@@ -165,5 +163,4 @@ def weights_right(trial: Trial) -> Values:
 
 
 def _in_order(trial: Trial) -> pd.DataFrame:
-    assert trial.samples is not None  # it is VALID, so it has them
-    return trial.samples.sort_values(["rank", "iteration"])
+    return samples_of(trial).sort_values(["rank", "iteration"])

@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.locality.paia import Place, paia
+from testbed.workloads.locality.distances import Place, paia
 from testbed.workloads.locality.probe_embed import decide, embed, group_count, near
 
 BASE_MS = (0.15, 2.15, 4.15)

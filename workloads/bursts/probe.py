@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from testbed.base.errors import NeighbourError
-from testbed.workloads.bursts.arrivals import Arrivals, bind
+from testbed.workloads.bursts.arrivals import Arrivals, bind, broke_off
 from testbed.workloads.bursts.datagrams import DatagramReceiver, DatagramSender
 from testbed.workloads.job import Probe
 from testbed.workloads.sync.tcp_info import sent
@@ -147,7 +146,7 @@ class Receiver:
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.setblocking(False)
-        bind(self._listener, probe)
+        bind(self._listener, probe.local, probe.listen_port)
         self._listener.listen()
         selector.register(self._listener, selectors.EVENT_READ, self)
 
@@ -207,10 +206,7 @@ class Sender:
         except BlockingIOError:
             return
         except OSError as error:
-            raise NeighbourError(
-                f"the burst to {self._probe.remote}:{self._probe.send_port} broke off: {error.strerror}",
-                fix="see the log of the worker at that address",
-            ) from error
+            raise broke_off(self._probe, error) from error
         self._selector.unregister(self._sock)
         with suppress(OSError):  # the receiver died, which its own error tells
             self._sock.shutdown(socket.SHUT_WR)  # what is unsent still goes out, then the stream's end

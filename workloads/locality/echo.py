@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.base.errors import WorkerError
+from testbed.workloads.bursts.arrivals import bind
 from testbed.workloads.bursts.probing import MeetingJob, run
 
 ROUND_BITS, SEQUENCE_BITS = 18, 14
@@ -184,13 +184,7 @@ def _sent(sock: socket.socket, packet: bytes, wait_s: float) -> tuple[float | No
 
 def _bound(local: str, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.bind((local, port))
-    except OSError as error:
-        sock.close()
-        raise WorkerError(
-            f"cannot listen at {local}:{port}: {error.strerror}", fix="see that the address is on this host and free"
-        ) from error
+    bind(sock, local, port)
     return sock
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from testbed.base.errors import SpecError
 from testbed.topologies.call import Call, parse
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import is_in_file, load_function
 from testbed.workloads.data.datasets import split
 from testbed.workloads.own import formats
-from testbed.workloads.own.modules import called, function_of, seeded, siblings
+from testbed.workloads.own.modules import called, seeded, siblings
 
 EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batches-py)"
 MOST_TESTED = 1000
@@ -45,7 +45,9 @@ def loaded(text: str, seed: int) -> Samples:
     call = parse(text, EXAMPLE)
     seeded(seed)
     with siblings(call):
-        found = called(call, function_of(call) if is_in_file(call.name) else getattr(formats, call.name))
+        found = called(
+            call, load_function(call.name, SpecError) if is_in_file(call.name) else getattr(formats, call.name)
+        )
     tensors = _tensors(call, found)
     inputs, labels = (torch.cat(tensors[i::2]) for i in (0, 1))
     if len(tensors) == 2:

@@ -63,15 +63,6 @@ def siblings(call: Call) -> Iterator[set[Path]]:
         files.add(Path(path.name))
 
 
-def function_of(call: Call) -> Callable[..., object]:
-    """Return the function or class that ``./file.py:name`` names.
-
-    Raises:
-        SpecError: there is none, or its file fails to run.
-    """
-    return load_function(call.name, SpecError)
-
-
 EXAMPLE = "./net.py:Net or ./net.py:Net(classes=10)"
 
 
@@ -92,7 +83,7 @@ def built(call: Call, seed: int) -> tuple[nn.Module, set[Path]]:
     """
     seeded(seed)
     with siblings(call) as files:
-        made = called(call, function_of(call)) if is_in_file(call.name) else _of_torchvision(call)
+        made = called(call, load_function(call.name, SpecError)) if is_in_file(call.name) else _of_torchvision(call)
     if not isinstance(made, nn.Module):
         raise SpecError(
             f"{call.name} gives {type(made).__name__}, not a torch.nn.Module",

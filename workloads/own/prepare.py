@@ -11,8 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,42 +142,26 @@ def main(parent: int) -> None:
     answer(question)
 
 
-class _Told(Exception):  # noqa: N818 - what is wrong is in a file
-    """Raised after a mistake of the user's was written down."""
-
-
-@contextmanager
-def _about(question: Question, key: str) -> Iterator[None]:
-    """Write down a mistake of the user's, and which key of the workload it is about."""
-    into = Path(question.into)
-    try:
-        yield
-    except (SpecError, MissingToolError) as error:
-        missing = isinstance(error, MissingToolError)
-        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": missing}
-        (into / "error.json").write_text(json.dumps(told))
-        raise _Told from error
-
-
 def answer(question: Question) -> None:
-    """Write the facts about the model and data, or the user's mistake in them."""
-    with suppress(_Told):
-        _prepare(question)
-
-
-def _prepare(question: Question) -> None:
+    """Write the facts about the model and data, or the user's mistake in them, and which key of the workload it is
+    about."""
     into = Path(question.into)
     inputs: dict[str, str] = {}
-    with _about(question, "model"):
-        model, layers = _model(question, into, inputs)
     outputs, random = 0, False
     shape: tuple[int, ...] = ()
-    if question.dataset is not None:
-        with _about(question, "dataset"):
+    key = "model"
+    try:
+        model, layers = _model(question, into, inputs)
+        if question.dataset is not None:
+            key = "dataset"
             samples = _samples(question, into, inputs)
-        with _about(question, "model"):
+            key = "model"
             outputs, random = tried(question.model, model, question.dataset, samples, question.batch)
-        shape = tuple(samples.inputs.shape[1:])
+            shape = tuple(samples.inputs.shape[1:])
+    except (SpecError, MissingToolError) as error:
+        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": isinstance(error, MissingToolError)}
+        (into / "error.json").write_text(json.dumps(told))
+        return
     digest = hashlib.sha256(json.dumps([question.model, question.dataset, question.seed, inputs]).encode()).hexdigest()
     facts = {
         "model": question.model,

@@ -76,7 +76,7 @@ def googlenet() -> list[Layer]:
             net.conv(f"inception{name}.5x5", reduced5, five, 5, pad=2, bias=True),
             net.conv(f"inception{name}.pool_proj", size, proj, 1, bias=True),
         ]
-        size = joined(branches)
+        size = joined(*branches)
     net.linear("fc", size[0], CLASSES)
     return net.layers
 
@@ -169,23 +169,19 @@ def _chain(net: Layers, name: str, size: Size, *steps: Step) -> Size:
 def _figure5(net: Layers, name: str, size: Size, proj: int) -> Size:
     """Add a block at 35 x 35: the 5x5 branch of GoogLeNet beside two 3x3."""
     return joined(
-        [
-            _chain(net, f"{name}.1x1", size, (64, 1, 1, 0)),
-            _chain(net, f"{name}.5x5", size, (48, 1, 1, 0), (64, 5, 1, 2)),
-            _chain(net, f"{name}.3x3", size, (64, 1, 1, 0), (96, 3, 1, 1), (96, 3, 1, 1)),
-            _chain(net, f"{name}.pool", size, (proj, 1, 1, 0)),
-        ]
+        _chain(net, f"{name}.1x1", size, (64, 1, 1, 0)),
+        _chain(net, f"{name}.5x5", size, (48, 1, 1, 0), (64, 5, 1, 2)),
+        _chain(net, f"{name}.3x3", size, (64, 1, 1, 0), (96, 3, 1, 1), (96, 3, 1, 1)),
+        _chain(net, f"{name}.pool", size, (proj, 1, 1, 0)),
     )
 
 
 def _smaller35(net: Layers, name: str, size: Size) -> Size:
     """Add a block from 35 x 35 to 17 x 17."""
     return joined(
-        [
-            _chain(net, f"{name}.3x3", size, (384, 3, 2, 0)),
-            _chain(net, f"{name}.double", size, (64, 1, 1, 0), (96, 3, 1, 1), (96, 3, 2, 0)),
-            pool(size, 3, 2),
-        ]
+        _chain(net, f"{name}.3x3", size, (384, 3, 2, 0)),
+        _chain(net, f"{name}.double", size, (64, 1, 1, 0), (96, 3, 1, 1), (96, 3, 2, 0)),
+        pool(size, 3, 2),
     )
 
 
@@ -193,21 +189,19 @@ def _figure6(net: Layers, name: str, size: Size, inner: int) -> Size:
     """Add a block at 17 x 17: 7x7 as 1x7 and 7x1."""
     row, column = (0, 3), (3, 0)
     return joined(
-        [
-            _chain(net, f"{name}.1x1", size, (192, 1, 1, 0)),
-            _chain(net, f"{name}.7x7", size, (inner, 1, 1, 0), (inner, ROW, 1, row), (192, COLUMN, 1, column)),
-            _chain(
-                net,
-                f"{name}.double",
-                size,
-                (inner, 1, 1, 0),
-                (inner, COLUMN, 1, column),
-                (inner, ROW, 1, row),
-                (inner, COLUMN, 1, column),
-                (192, ROW, 1, row),
-            ),
-            _chain(net, f"{name}.pool", size, (192, 1, 1, 0)),
-        ]
+        _chain(net, f"{name}.1x1", size, (192, 1, 1, 0)),
+        _chain(net, f"{name}.7x7", size, (inner, 1, 1, 0), (inner, ROW, 1, row), (192, COLUMN, 1, column)),
+        _chain(
+            net,
+            f"{name}.double",
+            size,
+            (inner, 1, 1, 0),
+            (inner, COLUMN, 1, column),
+            (inner, ROW, 1, row),
+            (inner, COLUMN, 1, column),
+            (192, ROW, 1, row),
+        ),
+        _chain(net, f"{name}.pool", size, (192, 1, 1, 0)),
     )
 
 
@@ -215,11 +209,9 @@ def _smaller17(net: Layers, name: str, size: Size) -> Size:
     """Add a block from 17 x 17 to 8 x 8."""
     seven: tuple[Step, ...] = ((192, ROW, 1, (0, 3)), (192, COLUMN, 1, (3, 0)))
     return joined(
-        [
-            _chain(net, f"{name}.3x3", size, (192, 1, 1, 0), (320, 3, 2, 0)),
-            _chain(net, f"{name}.7x7", size, (192, 1, 1, 0), *seven, (192, 3, 2, 0)),
-            pool(size, 3, 2),
-        ]
+        _chain(net, f"{name}.3x3", size, (192, 1, 1, 0), (320, 3, 2, 0)),
+        _chain(net, f"{name}.7x7", size, (192, 1, 1, 0), *seven, (192, 3, 2, 0)),
+        pool(size, 3, 2),
     )
 
 
@@ -231,4 +223,4 @@ def _figure7(net: Layers, name: str, size: Size) -> Size:
     for branch, before in ((f"{name}.3x3", three), (f"{name}.double", double)):
         branches.append(_chain(net, f"{branch}.row", before, (384, (1, 3), 1, (0, 1))))
         branches.append(_chain(net, f"{branch}.column", before, (384, (3, 1), 1, (1, 0))))
-    return joined([*branches, _chain(net, f"{name}.pool", size, (192, 1, 1, 0))])
+    return joined(*branches, _chain(net, f"{name}.pool", size, (192, 1, 1, 0)))

@@ -6,7 +6,6 @@ size of what flows out, so that no number has to be written that follows from ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -76,7 +75,7 @@ def pool(size: Size, kernel: int | Pair, stride: int, pad: int | Pair = 0, *, ch
     return channels or size[0], tall, wide
 
 
-def joined(sizes: Sequence[Size]) -> Size:
+def joined(*sizes: Size) -> Size:
     """Compute the size of the channels of several branches together."""
     return sum(channels for channels, *_ in sizes), *sizes[0][1:]
 

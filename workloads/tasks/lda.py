@@ -30,11 +30,7 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     """Make the counts of a server, and the function that adds changes to them."""
     assert isinstance(job.training, TopicModel)
     counts = first_counts(reference.shards(job.training, job.world), job.training.floats)[slice(*span)].copy()
-
-    def add(change: Floats) -> None:
-        np.add(counts, change, out=counts)
-
-    return counts, add
+    return counts, partial(np.add, counts, out=counts)
 
 
 def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from testbed.analysis import metrics
-from testbed.analysis.papers.evidence import Measured, Values, measure_means
+from testbed.analysis.papers.evidence import Measured, Values, measure_means, samples_of
 from testbed.analysis.recorded import Run, Trial
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
@@ -36,16 +36,15 @@ RING = "ring"
 
 def rounds_s(trial: Trial) -> Values:
     """Compute how long (s) each iteration after the warm-up took; of updates, each round of computed ones."""
-    assert trial.samples is not None  # it is VALID, so it has them
-    computes_updates = "update" in trial.samples.columns
-    found = (UpdatesMeasures() if computes_updates else metrics).iterations_s(trial.samples, trial.warmup)
+    samples = samples_of(trial)
+    computes_updates = "update" in samples.columns
+    found = (UpdatesMeasures() if computes_updates else metrics).iterations_s(samples, trial.warmup)
     return np.asarray(found, np.float64)
 
 
 def applied_s(trial: Trial) -> Values:
     """Compute how long (s) each iteration after the warm-up took; of updates, each round of those that were applied."""
-    assert trial.samples is not None
-    return np.asarray(metrics.iterations_s(trial.samples, trial.warmup), np.float64)
+    return np.asarray(metrics.iterations_s(samples_of(trial), trial.warmup), np.float64)
 
 
 def speed_up(run: Run | None, arm: str, ring: str, times: Callable[[Trial], Values] = rounds_s) -> Measured:
@@ -75,8 +74,7 @@ def reached_over(at: int, least: float, first: Trial, second: Trial) -> Values:
 def _curve(trial: Trial) -> tuple[Values, Values, Values]:
     """Iterations that were computed, time (s) and quality, after each iteration that was tested. Of updates,
     quality is found after rounds of applied ones; those that were dropped meanwhile were computed, too."""
-    assert trial.samples is not None
-    samples = trial.samples
+    samples = samples_of(trial)
     ends_s = metrics.ends_s(samples)
     done = metrics.mini_batches(samples)
     curve = [(int(at), value) for at, value in trial.accuracy.own_curve or []]

@@ -20,7 +20,7 @@ from testbed.analysis.papers.claim import (
     rising,
     within,
 )
-from testbed.analysis.papers.evidence import Values, measure, measure_means
+from testbed.analysis.papers.evidence import Values, measure, measure_means, samples_of
 from testbed.analysis.papers.mlfabric.ideals import (
     ABOUT,
     ITERATIONS,
@@ -334,8 +334,7 @@ APPLIED = [int(fate) for fate in Fate if fate.is_applied]
 
 def _dropped(trial: Trial) -> Values:
     """Compute for each round how many per cent of its updates were dropped or came too late."""
-    assert trial.samples is not None
-    rounds = UpdatesMeasures().rounds(trial.samples)
+    rounds = UpdatesMeasures().rounds(samples_of(trial))
     lost = ~rounds["fate"].isin(APPLIED)
     shares = lost.groupby(rounds["iteration"]).mean()
     return np.asarray(100.0 * shares.iloc[trial.warmup :], np.float64)

@@ -120,8 +120,10 @@ class Ends:
         self.needed: dict[tuple[int, Phase, int], list[Message]] = defaultdict(list)
         self.given: dict[tuple[int, Phase, int], list[Message]] = defaultdict(list)
         for message in every:
-            self.needed[message.dst, message.phase, _taker(message)].append(message)
-            self.given[message.src, message.phase, _maker(message)].append(message)
+            ends = message.producer, message.consumer
+            maker, taker = ends if message.phase == "forward" else ends[::-1]
+            self.needed[message.dst, message.phase, taker].append(message)
+            self.given[message.src, message.phase, maker].append(message)
 
 
 def steps(model: Model, strategy: Strategy, server: int, ends: Ends) -> tuple[Step, ...]:
@@ -140,16 +142,6 @@ def steps(model: Model, strategy: Strategy, server: int, ends: Ends) -> tuple[St
         for phase in PHASES
         for place in (held if phase == "forward" else held[::-1])
     )
-
-
-def _maker(message: Message) -> int:
-    """Return the operator whose pass makes the message."""
-    return message.producer if message.phase == "forward" else message.consumer
-
-
-def _taker(message: Message) -> int:
-    """Return the operator whose pass needs the message."""
-    return message.consumer if message.phase == "forward" else message.producer
 
 
 def step_s(model: Model, step: Step, pace_s: float) -> float:
