@@ -16,8 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from testbed.topologies.topoopt.demand import Demand, Group, dlrm
-from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.found import figures
+from testbed.topologies.topoopt.finder import figures, find
 from testbed.topologies.topoopt.rings import both_ways, fewest
 from testbed.topologies.topoopt.selection import Select, select
 

@@ -13,7 +13,6 @@ from testbed.analysis.papers import (
     bml_theory,
     collectives,
     collectives_theory,
-    mlfabric_theory,
     phub,
     plink,
     plink_theory,
@@ -21,6 +20,7 @@ from testbed.analysis.papers import (
     rina_theory,
 )
 from testbed.analysis.papers.claim import Paper, Table
+from testbed.analysis.papers.mlfabric import learning
 from testbed.analysis.papers.mlfabric import paper as mlfabric
 from testbed.analysis.papers.topoopt import paper as topoopt
 
@@ -29,7 +29,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     **rina_theory.TABLES,
     **plink_theory.TABLES,
     **collectives_theory.TABLES,
-    **mlfabric_theory.TABLES,
+    **learning.TABLES,
     **phub.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""

@@ -18,8 +18,8 @@ from testbed.topologies.call import LONGEST
 from testbed.topologies.parameters import did_you_mean
 from testbed.topologies.topoopt.baselines import Baseline, baselines, oneshot_dollars
 from testbed.topologies.topoopt.demand import MODELS, Demand
+from testbed.topologies.topoopt.finder import Found, figures
 from testbed.topologies.topoopt.finder import find as found_for
-from testbed.topologies.topoopt.found import Found, figures
 from testbed.topologies.topoopt.selection import SELECTS, Select
 
 if TYPE_CHECKING:

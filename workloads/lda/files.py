@@ -21,8 +21,8 @@ from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import pip
 from testbed.topologies.load import check_open
 from testbed.workloads.data.datasets import help_topics
+from testbed.workloads.job import TopicModel
 from testbed.workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, read_docword, shards, too_large
-from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.own.prepared import FACTS, Prepared
 from testbed.workloads.registry import lookup
 

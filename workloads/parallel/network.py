@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Path, Router, Topology
-from testbed.topologies.topoopt.found import Found
+from testbed.topologies.topoopt.finder import Found
 from testbed.workloads.parallel.strategy import Holders, exchanged
 from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import flows

@@ -20,7 +20,7 @@ from random import Random
 
 from testbed.base.errors import SpecError
 from testbed.topologies.topoopt.demand import Demand
-from testbed.topologies.topoopt.found import Found
+from testbed.topologies.topoopt.finder import Found
 from testbed.workloads.parallel.network import Network
 from testbed.workloads.parallel.operators import Model
 from testbed.workloads.parallel.prediction import Machine, Prediction, iteration_s, predict

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from testbed.workloads.job import Task, WorkerJob
+from testbed.workloads.job import Task, TopicModel, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda import reference
 from testbed.workloads.lda.reference import first_counts
-from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.base import Floats, Learner, Room

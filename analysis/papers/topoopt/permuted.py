@@ -8,8 +8,7 @@ from collections import Counter
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, near, true, within
 from testbed.analysis.papers.evidence import GST, gst_s, measure, speed_up
 from testbed.topologies.topoopt.demand import dlrm
-from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.found import bandwidth_tax, mp_hops
+from testbed.topologies.topoopt.finder import bandwidth_tax, find, mp_hops
 from testbed.topologies.topoopt.rings import both_ways, fewest, rings
 from testbed.topologies.topoopt.selection import allreduce_share
 

@@ -24,12 +24,15 @@ from testbed.analysis.papers.mlfabric.learning import (
     SPREADS,
     STEPS,
     proven,
+    reached,
+    stale_synchronous,
 )
 from testbed.analysis.papers.mlfabric.paper import PAPER
 from testbed.analysis.papers.mlfabric.scheduler import PLAN, planned_gst_s
 from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, DELAY, LAG, LATE, PAPERS_TABLE_2, TABLE_2
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.recorded import Trial
+from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.transfers import Purpose
 from testbed.workloads.sync.cost import goodput
@@ -418,3 +421,18 @@ def test_the_proof_of_convergence_is_hardly_about_epsilon() -> None:
     for spread in SPREADS:
         assert proven(spread) / 3 == pytest.approx(summed(spread), rel=1e-3)
     assert proven(16) / proven(4) == pytest.approx(1.073, abs=1e-3)
+
+
+@pytest.mark.parametrize("world", [2, 3, 7])
+@pytest.mark.parametrize("bound", [0, 1, 2, 5])
+def test_the_bound_is_reached(world: int, bound: int) -> None:
+    assert reached(world, bound) == most_stale(world, bound)
+
+
+def test_the_papers_bound_is_exceeded() -> None:
+    table = stale_synchronous()
+    for _, workers, paper, derived, found in table.rows:
+        assert derived == found
+        if paper != "-":
+            assert int(paper) == 2 * int(workers)
+            assert int(found) > int(paper) or workers == "2"

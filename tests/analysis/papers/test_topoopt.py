@@ -32,12 +32,19 @@ from testbed.analysis.papers.topoopt.compared import (
     arm,
     labels,
 )
-from testbed.analysis.papers.topoopt.moving import DARK_MS, LOOK_AHEAD, ONESHOT, RECONFIGURATION_S, RECONFIGURED, SECOND
-from testbed.analysis.papers.topoopt.moving import arm as dark
-from testbed.analysis.papers.topoopt.paper import PAPER
+from testbed.analysis.papers.topoopt.panels import (
+    DARK_MS,
+    LEARNT,
+    LOOK_AHEAD,
+    MODELS,
+    ONESHOT,
+    RECONFIGURATION_S,
+    RECONFIGURED,
+    SECOND,
+)
+from testbed.analysis.papers.topoopt.panels import arm as dark
+from testbed.analysis.papers.topoopt.paper import EXPERIMENTS, PAPER, STAYS
 from testbed.analysis.papers.topoopt.permuted import ALONE, DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
-from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
-from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial

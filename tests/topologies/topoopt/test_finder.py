@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from testbed.topologies.addressing import routes
 from testbed.topologies.build import build
 from testbed.topologies.topoopt.demand import MODELS, Demand, Group, candle, demand, dlrm
-from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.found import figures
+from testbed.topologies.topoopt.finder import figures, find
 from tests.topologies.topoopt.cases import jobs
 
 

@@ -22,7 +22,7 @@ FOLDERS = tuple(f"testbed.workloads.kinds.{place.split('.')[0]}." for place in k
 REGISTRATION = {
     "workloads/sync/schemes/registry.py": "schemes of all kinds are registered there",
     "workloads/sync/schemes/two_level.py": "its parameter tune marks a plan for that kind",
-    "analysis/papers/mlfabric_theory.py": "what the paper states is about that kind",
+    "analysis/papers/mlfabric/learning.py": "what the paper states is about that kind",
     "analysis/papers/mlfabric/speed.py": "the same",
     "analysis/papers/mlfabric/scheduler.py": "the same",
     "analysis/papers/mlfabric/ideals.py": "the same",

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import MissingToolError, SpecError
+from testbed.workloads.job import TopicModel
 from testbed.workloads.lda import files, gibbs, reference
 from testbed.workloads.lda.corpus import Documents
 from testbed.workloads.lda.gibbs import Prior
 from testbed.workloads.lda.reference import Shard, first_counts
-from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.lda import Counts
