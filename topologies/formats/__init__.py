@@ -64,11 +64,14 @@ def write(topology: Topology, form: str) -> str:
 
 def _reader(name: str) -> Callable[[str, bytes, Options], Sketch]:
     """Return what reads files with this ending."""
+    reader: Callable[[str, bytes, Options], Sketch]
     if name.endswith(".json"):
-        return _module("infragraph").read
-    if name.endswith((".clab.yml", ".clab.yaml")):
-        return _module("containerlab").read
-    return _module("graphml").read_gml if name.endswith(".gml") else _module("graphml").read
+        reader = _module("infragraph").read
+    elif name.endswith((".clab.yml", ".clab.yaml")):
+        reader = _module("containerlab").read
+    else:
+        reader = _module("graphml").read_gml if name.endswith(".gml") else _module("graphml").read
+    return reader
 
 
 def _module(name: str) -> Any:
