@@ -196,8 +196,6 @@ class Job:
     """Training job of figures 6 and 7.
 
     Attributes:
-        model: the profile.
-        experiment: what measures it.
         batches: samples a worker, ascending.
         least, most: the range of the reductions of JCT that the paper states, in per cent.
     """

@@ -39,7 +39,6 @@ class Row:
     """One number of a claim; all in ``unit``.
 
     Attributes:
-        name: what it is the number of.
         paper: the paper's value.
         theory: what our forests, topologies and models say; None where they say nothing.
         ours: what was measured; None for a number that is modelled only.
@@ -142,11 +141,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and its claims.
-
-    Attributes:
-        prefix: what the names of its claims begin with, if not with its own name.
-    """
+    """A paper and its claims, whose names begin with ``prefix``, if not with its own name."""
 
     name: str
     title: str

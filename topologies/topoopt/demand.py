@@ -51,11 +51,8 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """A job's transfers in one iteration; :func:`demand` checks them.
-
-    Attributes:
-        mp_bytes: T_MP, int64[n, n]: row i, column j is what server i sends to server j for model parallelism.
-    """
+    """A job's transfers in one iteration; :func:`demand` checks them. ``mp_bytes`` is T_MP, int64[n, n]: row i, column
+    j is what server i sends to server j for model parallelism."""
 
     servers: int
     groups: tuple[Group, ...]

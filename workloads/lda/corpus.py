@@ -113,7 +113,6 @@ class Corpus:
         train: documents that workers share.
         test: others. The first half of each one's tokens, rounded down, is what is known of it, the rest is to be
             foretold.
-        vocabulary: number of words.
     """
 
     train: Documents

@@ -88,13 +88,8 @@ MOST_TESTED = 50
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Result of the reference's sampling.
-
-    Attributes:
-        first: the counts at the beginning.
-        last: the counts at the end.
-        curve: (iteration, log-likelihood per token of the held-out documents right after it), the last one included.
-    """
+    """Result of the reference's sampling, with the ``first`` and the ``last`` counts; ``curve`` has (iteration,
+    log-likelihood per token of the held-out documents right after it), the last one included."""
 
     first: Floats
     last: Floats

@@ -69,13 +69,7 @@ def part(floats: int, share: tuple[int, int, int] | None) -> list[tuple[int, int
 
 
 class Keeper:
-    """Writer of the checkpoints of one process.
-
-    Attributes:
-        count: how many there are,
-        bytes: their size in all,
-        took_s: and how long they took in all.
-    """
+    """Writer of the checkpoints of one process: how many there are, their size and the time that they took, in all."""
 
     def __init__(
         self,

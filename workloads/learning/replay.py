@@ -49,7 +49,6 @@ class Values:
     Attributes:
         gradient: float32[floats], what the engine sums in place.
         received: float32[floats], where newer weights arrive, if there are some that are not in ``gradient``.
-        rank: whose values these are.
         took_s: how long it took to make and check values for the first time.
     """
 

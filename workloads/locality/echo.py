@@ -56,7 +56,6 @@ class EchoJob(MeetingJob):
     """Part of one host.
 
     Attributes:
-        rounds: number of rounds of all hosts.
         meets: pairs of this host, in the order of rounds: one a round at most.
         ports: UDP ports of all hosts: from which packets are sent, and at which they are answered.
     """

@@ -21,11 +21,7 @@ Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Table:
-    """An embedding table: a sample takes one row, whose number is a value of it.
-
-    Attributes:
-        at: the value's place in the sample.
-    """
+    """An embedding table: a sample takes one row, whose number is the sample's value at the place ``at``."""
 
     name: str
     at: int

@@ -105,7 +105,6 @@ class Effort:
     """
     Attributes:
         steps: of MCMC in all, at most.
-        seed: of all random choices.
         rounds: k, of an alternation, at most.
         patience: steps without an improvement that end a round.
     """
@@ -141,7 +140,6 @@ class Searched:
     Attributes:
         best: of all strategies for which a network was found.
         costs: each improvement of it: after how many steps, and the seconds of an iteration; falling.
-        steps: those that were taken.
         rounds: the seconds of the best so far after each round, of all alternations.
     """
 

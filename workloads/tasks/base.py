@@ -37,12 +37,8 @@ def write(samples: TextIO, kind: str, **fields: object) -> None:
 
 @dataclass
 class Notes:
-    """The file to which a process writes its samples, and the process's progress.
-
-    Attributes:
-        completed: iterations that are done.
-        begun: whether the first one has begun.
-    """
+    """The file to which a process writes its samples, and the process's progress: iterations that are ``completed``,
+    and whether the first has ``begun``."""
 
     samples: TextIO
     completed: int = 0

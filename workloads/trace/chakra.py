@@ -65,11 +65,7 @@ _PACKAGE = "testbed.trace"
 
 
 class Read(NamedTuple):
-    """A file that was read.
-
-    Attributes:
-        odd: what other readers may read otherwise, and how many nodes have it.
-    """
+    """A file that was read; ``odd`` is what other readers may read otherwise, and how many nodes have it."""
 
     version: str
     about: dict[str, str]

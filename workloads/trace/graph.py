@@ -115,7 +115,6 @@ class Trace(NamedTuple):
 
     Attributes:
         ranks: by rank, from 0 on, its nodes in order (:func:`check`).
-        iterations: how many times it is played.
         scale: what sizes are divided by.
         pace: what the time of each node that computes is multiplied by.
     """

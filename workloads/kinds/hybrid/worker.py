@@ -40,11 +40,8 @@ def plan_of(job: WorkerJob) -> Plan:
 
 
 class Part(Participant, Work):
-    """A server's part in a trial: the passes of its operators, whatever these compute.
-
-    Attributes:
-        buffers: where messages are sent from and received into.
-    """
+    """A server's part in a trial: the passes of its operators, whatever these compute. Messages are sent from
+    ``buffers`` and received into them."""
 
     buffers: Buffers
 
@@ -79,12 +76,8 @@ class Part(Participant, Work):
 
 
 class MessageValues:
-    """The messages of one server.
-
-    Attributes:
-        buffers: where its messages are sent from and received into.
-        checked: elements that were looked at, and how many of them were ``wrong``.
-    """
+    """The messages of one server, sent from ``buffers`` and received into them; ``checked`` elements were looked at, of
+    which ``wrong`` were wrong."""
 
     def __init__(self, every: Sequence[Message], server: int, seed: int) -> None:
         longest = max((one.bytes // FLOAT_BYTES for one in every), default=0)
@@ -121,13 +114,8 @@ def _room(message: Message) -> Floats:
 
 
 class Replayer(Part):
-    """A part that plays operators, with messages and gradients of known values.
-
-    Attributes:
-        messages: those that are sent and received.
-        checked: how many sums were looked at.
-        wrong: by iteration, how many elements of sums and messages were wrong, where any were.
-    """
+    """A part that plays operators, with messages and gradients of known values; ``checked`` sums were looked at, and
+    ``wrong`` has, by iteration, how many elements of sums and messages were wrong, where any were."""
 
     def __init__(self, plan: Plan, messages: MessageValues, sums: Values) -> None:
         """Set up; ``sums`` are the gradients, with what their groups' sums must be."""
