@@ -25,7 +25,7 @@ from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 from testbed.topologies.cloud import places
 from testbed.trial.files import Files
-from testbed.workloads.locality.paia import paia
+from testbed.workloads.locality.distances import paia
 from testbed.workloads.locality.probe_embed import decide
 
 SPEC = """

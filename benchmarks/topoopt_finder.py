@@ -15,11 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from testbed.topologies.topoopt.coin_change import both_ways, fewest
-from testbed.topologies.topoopt.demand import Demand, Group
-from testbed.topologies.topoopt.figures import figures
-from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.models import dlrm
+from testbed.topologies.topoopt.demand import Demand, Group, dlrm
+from testbed.topologies.topoopt.finder import figures, find
+from testbed.topologies.topoopt.rings import both_ways, fewest
 from testbed.topologies.topoopt.selection import Select, select
 
 LIMITS_S = {16: 0.05, 128: 1.0, 432: 5.0}

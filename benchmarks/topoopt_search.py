@@ -17,11 +17,10 @@ from itertools import islice
 from random import Random
 
 from testbed.topologies.topoopt.finder import find
-from testbed.workloads.parallel.alternating import Effort, Planner, Searched, alternate
 from testbed.workloads.parallel.models import NAMES, operators_of
 from testbed.workloads.parallel.network import of_found
 from testbed.workloads.parallel.prediction import Machine, predict
-from testbed.workloads.parallel.search import Walk
+from testbed.workloads.parallel.search import Effort, Planner, Searched, Walk, alternate
 from testbed.workloads.parallel.strategy import data_parallel, fitting
 
 SERVERS, DEGREE, RATE_BPS = 16, 6, 25 * 10**9

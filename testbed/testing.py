@@ -38,15 +38,14 @@ from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import State
 from testbed.recovery.deaths import undisturbed
-from testbed.topologies.fair import fair_bps, loads
 from testbed.topologies.model import Topology
+from testbed.topologies.sharing import fair_bps, loads
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from testbed.workloads.locality.distances import by_bandwidth, symmetric
-from testbed.workloads.locality.rounds import rounds
+from testbed.workloads.locality.distances import by_bandwidth, rounds, symmetric
 
 BEGIN_S = 1000.0
 """Seconds on the clock of samples at which each trial begins."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.papers import plink
-from testbed.analysis.papers.mlfabric import delay, ideals, replication, speed, sync, topics
+from testbed.analysis.papers.mlfabric import ideals, learning, replication, speed, sync
 
 ROUNDS = 4
 
@@ -19,9 +19,9 @@ ROUNDS = 4
 def short_plays() -> Iterator[None]:
     """Meanwhile, what is played of a whole trial has :data:`ROUNDS`; what is remembered without them is forgotten."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (delay, replication, topics):
+        for module in (learning, replication, speed):
             patch.setattr(module, "IDEAL", replace(module.IDEAL, rounds=ROUNDS))
-        for module in (delay, ideals, speed, sync):
+        for module in (ideals, speed, sync):
             patch.setattr(module, "PAPERS", replace(module.PAPERS, rounds=ROUNDS))
         patch.setattr(plink, "SEEDS", 1)
         _forget()
@@ -30,5 +30,5 @@ def short_plays() -> Iterator[None]:
 
 
 def _forget() -> None:
-    delay.ideal_drops.cache_clear()
+    speed.ideal_drops.cache_clear()
     replication._played.cache_clear()

@@ -88,8 +88,7 @@ def _bracket(text: str, example: str) -> SpecError | None:
 
 
 def _named(match: re.Match[str], parameters: Callable[[str], Sequence[str]]) -> str | None:
-    """Return the expression with names for the values that lack them, in the parameters' order; None where that gives
-    none."""
+    """Return the expression with names for the values that lack them; None where that gives none."""
     given = [(key, (one if key else piece).strip()) for key, piece, one in _arguments(match["args"])]
     free = [name for name in parameters(match["name"]) if name not in dict(given)]
     if sum(not key for key, _ in given) > len(free) or any(value(one) is None for _, one in given):

@@ -91,10 +91,8 @@ MOST_TRIED = 11
 
 
 def _least_cut(topology: Topology) -> float | None:
-    """Compute the least flow between two halves of the hosts, over every choice of halves.
-
-    None where rates have too little in common for SciPy, whose flows are of 32 bits.
-    """
+    """Compute the least flow between two halves of the hosts; None where rates have too little in common for SciPy's 32
+    bits."""
     rates = [link.rate_bps for link in topology.links]
     unit = gcd(*rates)
     ends = [(link.a, link.b, rate // unit) for link, rate in zip(topology.links, rates, strict=True)]
@@ -123,8 +121,7 @@ def _non_blocking(topology: Topology) -> float:
 
 
 def _bcube(topology: Topology) -> float | None:
-    """Return the bisection of a BCube: halves that differ in the top digit exchange over that level's switches alone,
-    by one link of each host."""
+    """Return the bisection of a BCube, whose halves differ in the top digit: one link of each host."""
     return None if len(topology.ports[-1]) % 2 else _non_blocking(topology)
 
 

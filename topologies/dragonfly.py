@@ -88,8 +88,7 @@ Wire = tuple[int, int, int, int]
 
 
 def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
-    """Wire groups: the n-th port of a group that leads d groups back is joined with the n-th there that leads g - d
-    back."""
+    """Wire groups: the n-th port that leads d groups back is joined with the n-th there that leads g - d back."""
     slots: dict[int, list[int]] = {}
     rounds, rest = divmod(a * h, g - 1)  # as many ports lead d groups back as lead d on
     half = rest // 2

@@ -12,12 +12,27 @@ from itertools import pairwise
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
 from testbed.base.units import time_text
-from testbed.topologies import circle
-from testbed.topologies.circuit_names import circuit_names
-from testbed.topologies.frames import frames, row_name
 from testbed.topologies.model import Topology
 from testbed.topologies.panels import Panels
-from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
+from testbed.topologies.places import (
+    AGGREGATOR,
+    HOST,
+    LINK,
+    NODE_PX,
+    RINGS,
+    ROOM_PX,
+    SWITCH,
+    box,
+    box_size,
+    circuit_names,
+    dragonfly_places,
+    frames,
+    label,
+    line,
+    opening,
+    ring_places,
+    row_name,
+)
 
 MOST_NODES = 400
 """Nodes up to which a picture can be read."""
@@ -32,16 +47,13 @@ _CROWDED = 40
 _STAGGER_PX = NODE_PX + 4
 _FRAME_PX = 12
 _STUB_PX = 29
-"""Length of a dark port's line, from the middle of its server: it ends inside of the picture, and beyond the server's
-box."""
+"""Length of a dark port's line, from the middle of its server to beyond the server's box."""
 _THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
 def layout(topology: Topology) -> dict[int, tuple[float, float]]:
-    """Place each node in the unit box, (0, 0) at the top left: a row per level, racks side by side.
-
-    Hosts are at the bottom; where their NICs lead to switches of several levels (BCube), the lowest is beneath them.
-    """
+    """Place each node in the unit box, (0, 0) at the top left: a row per level, hosts at the bottom, racks side by
+    side. Where NICs lead to switches of several levels (BCube), the lowest is beneath the hosts."""
     rows: dict[int, list[int]] = defaultdict(list)
     for i, node in enumerate(topology.nodes):
         rows[node.level].append(i)
@@ -126,10 +138,7 @@ def svg(
 
 
 def _shown(topology: Topology) -> list[tuple[int, int]]:
-    """List the directed links that each line begins and ends with.
-
-    Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
-    """
+    """List the directed links that each line begins and ends with: behind patch panels, those of a circuit."""
     if topology.panels is not None:
         return [(link, out) for link, out in topology.circuits.items() if link < out]
     return [(2 * link, 2 * link) for link in range(len(topology.links))]
@@ -137,10 +146,8 @@ def _shown(topology: Topology) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Canvas:
-    """Pixels of the view box: its size, the middle of each node, and its (width, font size), alike within a row.
-
-    ``rows`` are the heights of the rows by level, ``circles`` the centre and radius of each frame of a round picture.
-    """
+    """Pixels of the view box: its size, middle and (width, font size) of each node, heights of ``rows`` by level, and
+    centre and radius of each frame in a round picture."""
 
     width: int
     height: int
@@ -167,10 +174,10 @@ class _Load:
 def _canvas(topology: Topology) -> _Canvas:
     routers_per_group = topology.params.get("a")
     if topology.family == "dragonfly" and isinstance(routers_per_group, int):
-        width, places, circles = circle.places(topology, routers_per_group)
+        width, places, circles = dragonfly_places(topology, routers_per_group)
         return _round_canvas(topology, width, places, circles)
     if topology.panels is not None or not topology.switches:
-        return _round_canvas(topology, *circle.ring(topology.host_count), [])
+        return _round_canvas(topology, *ring_places(topology.host_count), [])
     unit = layout(topology)
     rows: dict[float, list[int]] = defaultdict(list)
     for i, (_, y) in unit.items():
@@ -203,7 +210,7 @@ def _round_canvas(
     for i in places:
         node = topology.nodes[i]
         longest[node.kind] = max(longest[node.kind], len(node.name))
-    sizes = {kind: box_size(letters, circle.ROOM_PX) for kind, letters in longest.items()}
+    sizes = {kind: box_size(letters, ROOM_PX) for kind, letters in longest.items()}
     named = dict(zip(frames(topology), circles, strict=False))  # none of a picture that has no frames
     return _Canvas(width, width, places, {i: sizes[topology.nodes[i].kind] for i in places}, {}, named)
 
@@ -228,8 +235,7 @@ def _frame(name: str, nodes: Sequence[int], canvas: _Canvas) -> str:
 
 
 def _circle(name: str, canvas: _Canvas) -> str:
-    """Draw a frame around a group, its name on the side where the group has no nodes: towards the middle of the
-    picture."""
+    """Draw a frame around a group, its name on the side towards the middle of the picture."""
     x, y, radius = canvas.circles[name]
     middle = canvas.width / 2
     inwards = 0.75 * radius / (math.hypot(middle - x, middle - y) or 1.0)
@@ -399,8 +405,7 @@ def _switches(topology: Topology) -> list[int]:
 
 
 def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
-    """List for each interface the servers that its panels join; with look-ahead, the circuits that carry light and
-    those that do not yet."""
+    """List for each interface the servers that its panels join, and its dark ports."""
     count = len(panels.sides) * panels.degree
     lines = [f"{counted(count, 'patch panel')}, a port for each server at each"]
     for i, pairs in enumerate(panels.lit):
@@ -426,8 +431,7 @@ def _block(topology: Topology, title: str, nodes: list[int], most_lines: int) ->
 
 
 def _neighbours(topology: Topology, node: int) -> str:
-    """List the neighbours' names by port; a run of more than three consecutive nodes as ``h0..h8``, and a long list cut
-    short."""
+    """List the neighbours' names by port; runs of more than three nodes as ``h0..h8``, long lists cut short."""
     runs: list[list[int]] = []
     for directed in topology.ports[node]:
         head = topology.head(directed)

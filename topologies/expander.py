@@ -15,8 +15,7 @@ from typing import Literal
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Topology
 from testbed.topologies.parameters import at_least, check_size
-from testbed.topologies.shortest import ShortestPaths
-from testbed.topologies.steps import steps_from
+from testbed.topologies.shortest import ShortestPaths, steps_from
 
 Neighbours = list[set[int]]
 """The servers to which each server is linked."""

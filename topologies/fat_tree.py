@@ -178,8 +178,7 @@ def _ecmp(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ..
 
 
 def _via(half: int, up: int, src: int, dst: int, a: int, j: int) -> tuple[int, ...]:
-    """Return the way up no further than needed: through aggregation switch a of both pods and the core on that switch's
-    port j."""
+    """Return the way up no further than needed: aggregation switch a of both pods, and the core on its port j."""
     hosts = 2 * half**3
     uplinks = 2 * half**2 * up
     if src // half == dst // half:

@@ -1,4 +1,5 @@
-"""Switches that aggregate in the network (INA): ``ina=all``, ``ina=4``, ``ina=50%`` or ``ina=[leaf0,leaf1]``.
+"""Switches that aggregate in the network (INA): ``ina=all``, ``ina=4``, ``ina=50%`` or ``ina=[leaf0,leaf1]``; and
+routes that begin or end at one.
 
 A number or a share takes the switches in the order in which Rina would replace them (section IV-D): the ToR with the
 most workers first, then of the other switches that which the most workers pass on their way to the first worker.
@@ -7,14 +8,57 @@ most workers first, then of the other switches that which the most workers pass 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
 from testbed.topologies.call import Value, as_text
-from testbed.topologies.model import Topology
+from testbed.topologies.model import Path, Router, Topology
 from testbed.topologies.parameters import did_you_mean
-from testbed.topologies.transit import Transit
+from testbed.topologies.shortest import ShortestPaths
+
+
+@dataclass
+class Transit:
+    """A topology's router, extended to switches.
+
+    ``between_hosts`` says how traffic goes from host to host, and goes on saying it. The kernel's routes know a
+    packet's destination only, so what a switch sends to a host takes the rest of a host's path that passes the switch;
+    where none does, a step on a shortest path towards one. What is sent to a switch takes a shortest path.
+    """
+
+    between_hosts: Router
+    _shortest: ShortestPaths = field(default_factory=ShortestPaths)
+
+    def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
+        if dst >= topology.host_count:
+            return self._shortest(topology, src, dst)
+        if src < topology.host_count:
+            return self.between_hosts(topology, src, dst)
+        return self._rest(topology, src, dst) or self._joining(topology, src, dst)
+
+    def _rest(self, topology: Topology, switch: int, dst: int) -> tuple[Path, ...]:
+        """Return the rest of the paths of the first host whose traffic for ``dst`` passes a switch; else none."""
+        near = [topology.head(link) for link in topology.ports[switch]]
+        for host in [*(node for node in near if node < topology.host_count), *topology.hosts]:
+            if host == dst:
+                continue
+            paths = self.between_hosts(topology, host, dst)
+            passing: dict[tuple[int, ...], float] = {}
+            for path in paths:
+                at = next((i for i, link in enumerate(path.links) if topology.tail(link) == switch), None)
+                if at is not None:
+                    passing[path.links[at:]] = passing.get(path.links[at:], 0.0) + path.weight
+            if passing:
+                return tuple(Path(links, weight / sum(passing.values())) for links, weight in passing.items())
+        return ()
+
+    def _joining(self, topology: Topology, switch: int, dst: int) -> tuple[Path, ...]:
+        first = self._shortest(topology, switch, dst)[0].links[0]
+        head = topology.head(first)
+        rest = (Path(()),) if head == dst else self(topology, head, dst)
+        return tuple(Path((first, *path.links), path.weight) for path in rest)
+
 
 _FORMS = "all, a number of switches such as 2, a share of them such as 50%, or a list such as [s0]"
 

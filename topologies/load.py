@@ -29,8 +29,7 @@ _CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def no_code(who: str, fix: str) -> Iterator[None]:
-    """Run no code of files in this context: ``who`` reads a file that somebody else may have written, and that may name
-    any file."""
+    """Run no code of files in this context: ``who`` reads a file that may name any file."""
     before = _CLOSED.set((who, fix))
     try:
         yield
@@ -64,10 +63,7 @@ def placed_in(folder: Path, name: str) -> str:
 
 
 def check_open(name: str, error: type[SpecError]) -> None:
-    """
-    Raises:
-        error: no code of files, such as ``name`` is, is run now.
-    """
+    """Raise ``error`` if no code of files, such as ``name`` is, is run now."""
     closed = _CLOSED.get()
     if closed:
         raise error(f"{name!r:.200} names code in a file, which {closed[0]} does not run", fix=closed[1])

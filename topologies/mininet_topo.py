@@ -35,8 +35,7 @@ def is_topo(value: object) -> bool:
 
 
 def _is_base(type_: type) -> bool:
-    """Whether a class is Mininet's ``Topo`` itself: imported, or run as a user's file
-    (:mod:`testbed.topologies.load`)."""
+    """Whether a class is Mininet's ``Topo`` itself: imported, or run as a user's file."""
     return type_.__name__ == "Topo" and type_.__module__.endswith(("mininet.topo", "mininet/topo.py"))
 
 

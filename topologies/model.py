@@ -7,6 +7,7 @@ number, the *directed link*, is what loads, counters and bounds are indexed by.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +15,22 @@ from itertools import groupby
 from typing import Literal, Protocol, runtime_checkable
 
 from testbed.base.errors import TopologyError
-from testbed.topologies.bursts import Burst, bursts_of
 from testbed.topologies.call import as_text
 from testbed.topologies.panels import Panels
-from testbed.topologies.server_nics import EVERY_NIC
+
+EVERY_NIC = "every_nic"
+ServerRouting = Literal["by_destination", "every_nic"]
+
+
+def joined(src: int, src_nics: int, dst: int, dst_nics: int, routing: str) -> list[tuple[int, int]]:
+    """Return the NICs, of ``src`` and of ``dst``, that each connection of two hosts joins.
+
+    With ``every_nic`` there is a connection for each NIC of the one that has more. Otherwise there is one, over NIC h
+    mod n of a server with n NICs, where h is the other host.
+    """
+    if routing == EVERY_NIC:
+        return [(nic % src_nics, nic % dst_nics) for nic in range(max(src_nics, dst_nics))]
+    return [(dst % src_nics, src % dst_nics)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +216,72 @@ class Topology:
         paths = self.paths(src, dst)
         there = [path for path in paths if self.port_at_tail(path.links[-1] ^ 1) == port]
         return tuple(there) if there and any(path.connection for path in paths) else paths
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Traffic from one NIC to another: directed links out of and into them, and which parallel connection it is."""
+
+    src: int
+    src_link: int
+    dst: int
+    dst_link: int
+    connection: int = 0
+
+    def paths(self, topology: Topology) -> tuple[Path, ...]:
+        """Return the paths that the burst takes."""
+        return topology.connections(self.src, self.dst)[self.connection]
+
+    def rate_bps(self, topology: Topology) -> int:
+        """Return the rate (bit/s) of the slowest link on its way: one between switches may be slower than the NICs."""
+        return min(topology.links[link // 2].rate_bps for path in self.paths(topology) for link in path.links)
+
+    def arrives(self, topology: Topology, loss: float) -> float:
+        """Return the share of its packets that arrive when each link loses the share ``loss``."""
+        return (1 - loss) ** max(len(path.links) for path in self.paths(topology))
+
+    def round_trip_s(self, topology: Topology) -> float:
+        """Return the longest time (s) of a packet and its acknowledgement through empty queues."""
+        back = topology.connections(self.dst, self.src)[self.connection]
+        return sum(
+            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in paths)
+            for paths in (self.paths(topology), back)
+        )
+
+
+def bursts_of(topology: Topology) -> tuple[Burst, ...]:
+    """Choose a burst from every NIC to another such that every NIC also receives one and no link carries two.
+
+    Hosts with one NIC each send to the next host, in the order of the switches that they are at. Hosts with several
+    send, through each, to the next host on the same switch; the two ends of a direct link, or of a circuit behind patch
+    panels, send to each other. NICs that reach no others this way (alone on a switch, all of one host, or routed around
+    it) have no burst.
+    """
+    groups: dict[int | frozenset[int], list[tuple[int, int]]] = defaultdict(list)
+    for host in topology.hosts:
+        for link in topology.ports[host]:
+            if topology.head(link) < topology.host_count:
+                groups[frozenset({link, link ^ 1})].append((host, link))
+            elif topology.nodes[topology.head(link)].kind != "panel":
+                single = len(topology.ports[host]) == 1
+                groups[-1 if single else topology.head(link)].append((host, link))
+            elif link in topology.circuits:
+                groups[frozenset({link, topology.circuits[link] ^ 1})].append((host, link))
+    groups[-1].sort(key=lambda nic: topology.head(nic[1]))  # so that each uplink of a rack carries one
+    found: list[Burst] = []
+    for members in groups.values():
+        ring = [
+            _burst(topology, src, src_link, dst, dst_link ^ 1)
+            for (src, src_link), (dst, dst_link) in zip(members, members[1:] + members[:1], strict=True)
+        ]
+        if None not in ring:
+            found += [burst for burst in ring if burst]
+    return tuple(found)
+
+
+def _burst(topology: Topology, src: int, src_link: int, dst: int, dst_link: int) -> Burst | None:
+    """Make a burst; None where no connection from src to dst leaves by the first link and arrives by the last."""
+    for number, paths in enumerate(topology.connections(src, dst)) if src != dst else ():
+        if all(path.links[0] == src_link and path.links[-1] == dst_link for path in paths):
+            return Burst(src, src_link, dst, dst_link, number)
+    return None

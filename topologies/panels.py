@@ -166,7 +166,6 @@ class Panels:
 
 
 def _repatched(old: Matching, new: Matching, is_free: Sequence[bool]) -> Matching:
-    """Return the circuits of a panel whose free ports get the new circuits that join two of them, and whose other ports
-    keep theirs."""
+    """Return a panel's circuits: new ones on free ports, and the old ones on all others."""
     kept = [pair for pair in old if not any(is_free[server] for server in pair)]
     return tuple(sorted([*kept, *(pair for pair in new if is_free[pair[0]])]))

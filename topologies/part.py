@@ -15,12 +15,7 @@ from testbed.topologies.model import Path, Topology
 
 @dataclass(frozen=True)
 class Part:
-    """Hosts of a network, in the order given.
-
-    Attributes:
-        whole: the network.
-        hosts: indices of the hosts there, each once.
-    """
+    """Hosts of a network, ``whole``, in the order given; ``hosts`` are their indices there, each once."""
 
     whole: Topology
     hosts: tuple[int, ...]

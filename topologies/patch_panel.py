@@ -24,8 +24,8 @@ from testbed.topologies.circuits import matchings, paths_and_ways
 from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.topologies.panels import RECONFIGURATION_S, Panels, Routing
 from testbed.topologies.parameters import at_least, check_size
-from testbed.topologies.steps import steps_from
-from testbed.topologies.topoopt.coin_change import coins_of, first_coins
+from testbed.topologies.shortest import steps_from
+from testbed.topologies.topoopt.rings import coins_of, first_coins
 
 Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
 
@@ -263,8 +263,7 @@ class _Circuits:
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
-    """Return each server's link to leave by: the lowest interface's link that leads nearer to ``dst``. Servers without
-    a way there are left out."""
+    """Return each server's lowest link that leads nearer to ``dst``; servers without a way are left out."""
     distance = steps_from([dst], lambda here: [other for _, other in neighbours[here]])
     return {
         server: next(link for link, other in neighbours[server] if distance[other] < far)

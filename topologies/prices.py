@@ -78,10 +78,8 @@ class Item:
 
 
 def bill(topology: Topology, prices: Prices = TOPOOPT) -> tuple[Item, ...]:
-    """List the parts of a network, in the order of :class:`Prices`; kinds of which there are none are left out.
-
-    Every end of a link has a transceiver but at a patch panel, which is passive.
-    """
+    """List the parts of a network, in the order of :class:`Prices`. Every end of a link has a transceiver but at a
+    patch panel, which is passive."""
     counts: Counter[tuple[str, float]] = Counter()
     for link in topology.links:
         rate_bps, parallel = _part(link.rate_bps, prices)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Path, Topology
-from testbed.topologies.steps import steps_from
+from testbed.topologies.shortest import steps_from
 
 
 def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> Topology:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.addressing import is_bridge
 from testbed.topologies.model import Path, Topology
-from testbed.topologies.steps import steps_from
+
+T = TypeVar("T", bound=Hashable)
+
+
+def steps_from(starts: Iterable[T], near: Callable[[T], Iterable[T]]) -> dict[T, int]:
+    """Count the steps from the nearest of ``starts`` to each node that can be reached, the nearest first; ``near`` has
+    the nodes that are one step away."""
+    found = dict.fromkeys(starts, 0)
+    todo = deque(found)
+    while todo:
+        here = todo.popleft()
+        for other in near(here):
+            if other not in found:
+                found[other] = found[here] + 1
+                todo.append(other)
+    return found
 
 
 class ShortestPaths:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.model import Link, Node, Path, Topology, joined
 from testbed.topologies.parameters import at_least, check_size, uplink_bps
-from testbed.topologies.server_nics import joined
 
 
 def spine_leaf(

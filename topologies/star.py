@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.model import Link, Node, Path, ServerRouting, Topology, joined
 from testbed.topologies.parameters import at_least, check_size
-from testbed.topologies.server_nics import ServerRouting, joined
 
 
 def star(

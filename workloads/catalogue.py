@@ -49,10 +49,7 @@ def models() -> list[Entry]:
 
 
 def check_dataset(dataset: str, model: str) -> None:
-    """
-    Raises:
-        SpecError: there is no such data set, or the model, if there is such a one, cannot be trained on it.
-    """
+    """Raise SpecError if there is no such data set, or the model cannot be trained on it."""
     lookup("dataset", dataset, DATASETS)
     if dataset not in TRAINED_ON.get(model, (dataset,)):
         others = [name for name in MODELS if dataset in TRAINED_ON[name]]

@@ -45,8 +45,7 @@ _LOOK_S = 0.02
 
 
 def checked_in(samples: Path, generation: int) -> Path:
-    """Return the file that a process writes, beside its samples, when it leaves a generation: ``completed`` iterations
-    and why it left, ``error``."""
+    """Return the file that a process writes when it leaves a generation: ``completed`` iterations, and ``error``."""
     return samples.with_name(f"{samples.name.removesuffix(SAMPLES)}{generation}.left")
 
 

@@ -174,26 +174,20 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Failover:
-    """Settings with which a process goes on when another one dies, see :mod:`testbed.workloads.failover`.
-
-    A generation is the time in which the same processes synchronise along the same forest.
-    """
+    """Settings with which a process goes on when another one dies (:mod:`testbed.workloads.failover`). A generation is
+    the time in which the same processes synchronise along the same forest."""
 
     generation: int
     folder: str
-    """Folder through which the watcher of this generation's processes tells them to leave it, and gives them their next
-    jobs."""
+    """Folder through which processes are told to leave this generation, and get their next jobs."""
     silence_s: float
     """Time (s) after which a neighbour that moves nothing has failed."""
     first: int = 0
-    """Number of iterations that are done: workers that have done fewer take the weights of one that has done as
-    many."""
+    """Number of iterations that are done; workers that have done fewer take weights of others."""
     shift: int = 0
-    """Number of samples that the workers of earlier generations have taken beyond those that this one's would have
-    taken."""
+    """Number of samples that earlier generations took beyond those that these workers would have taken."""
     state: tuple[Peer, ...] = ()
-    """Workers to give weights to; or, for a worker that has done fewer iterations than ``first``, the one to take them
-    from."""
+    """Workers to give weights to; or, for one that has done fewer iterations than ``first``, to take them from."""
 
 
 @dataclass(frozen=True)
@@ -250,8 +244,7 @@ class WorkerJob:
     watched: bool = True
     """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.process.vitals`)."""
     failover: Failover | None = None
-    """Settings for going on without a process that died; None where the end of one process is the end of all, or where
-    the others go on by themselves."""
+    """Settings for going on without a process that died; None where its end is the end of all."""
     loss_s: float | None = None
     """Time (s) after which a process from which nothing comes is lost to the others, which go on by themselves; None
     where they do not."""
@@ -315,3 +308,35 @@ class WorkerJob:
         if raw["gate"]:
             raw["gate"] = Gated(**raw["gate"])
         return cls(**raw)
+
+
+@dataclass(frozen=True)
+class TopicModel:
+    """A topic model and its sampling; the same on every rank.
+
+    Attributes:
+        words: size of the vocabulary.
+        alpha, beta: concentration of the Dirichlet priors of a document's topics and of a topic's words.
+        own_digest: of the corpus.
+        own: its files, as this process sees them (:mod:`testbed.workloads.lda.files`).
+    """
+
+    words: int
+    topics: int
+    alpha: float
+    beta: float
+    iterations: int
+    seed: int
+    kind: Literal["lda"] = "lda"
+    own_digest: str = ""
+    own: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def arrays(self) -> int:
+        """Number of arrays: the counts alone."""
+        return 1
+
+    @property
+    def floats(self) -> int:
+        """Length of the word-topic counts: a row of topics for each word."""
+        return self.words * self.topics

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 
 def longest_first(sizes: Sequence[int], count: int) -> NDArray[np.int64]:
-    """Return for each size the bin, of ``count``, that it goes to: the largest first, to the bin that has least so
-    far."""
+    """Return for each size the bin, of ``count``: the largest first, to the bin that has least so far."""
     bins = [(0, number) for number in range(count)]
     at = np.empty(len(sizes), dtype=np.int64)
     for item in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):

@@ -48,18 +48,15 @@ class RankJob:
     samples: str
     """Path of the file to which it writes its rows, JSON lines."""
     check: int = 0
-    """Interval, in sums, between those that are compared with Gloo's, outside of the measured time; 0 for no
-    comparison."""
+    """Interval, in sums, between those that are compared with Gloo's, outside of measured time; 0 for none."""
     library: str = ""
-    """Library that moves the bytes: ``gloo``, which is PyTorch's own, while rows report its collectives. Empty for our
-    engine."""
+    """Library that moves the bytes: ``gloo``, while rows report its collectives; empty for our engine."""
     topology: str | None = None
     """Path of the topology, for groups of some ranks; None where it is not told."""
     pace_s: float = 0.0
     """Least time (s) of each backward pass; 0 for as long as it takes."""
     position: str = ""
-    """Path of the file in which a rank that knows it keeps what it is at, for the error if it is killed. Empty for
-    none."""
+    """Path of the file in which a rank keeps what it is at, for the error if it is killed; empty for none."""
     priorities: Mapping[int, int] = field(default_factory=dict)
     """Priorities of a trace's receives, by node: a rank that reads only its own file does not know those of sends."""
     version: int = VERSION
@@ -70,10 +67,7 @@ class RankJob:
 
     @classmethod
     def load(cls, path: Path) -> RankJob:
-        """
-        Raises:
-            WorkerError: another version wrote it.
-        """
+        """Load a job. Raises WorkerError: another version wrote it."""
         raw: dict[str, Any] = json.loads(path.read_text())
         if raw["version"] != VERSION:
             raise WorkerError(

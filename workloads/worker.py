@@ -194,7 +194,10 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
                 session.barrier(job.timeout_s)
             with _collector_off(), vitals:
                 if part is None:
-                    _serve(job, session, notes)
+                    for done in session.serve(
+                        len(job.buckets), notes.completed, job.training.iterations, job.silence_s
+                    ):
+                        notes.completed = done
                 else:
                     part.go(job, session, notes)
             progress.said |= part.keeper(job).said() if part else {}
@@ -206,12 +209,6 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
             progress.sent_bytes = _sum(progress.sent_bytes, session.wire_bytes)
             progress.sent = _merged(progress.sent, session.sent)
             progress.said |= session.said()
-
-
-def _serve(job: WorkerJob, session: Session, notes: Notes) -> None:
-    """Serve the iterations on a node that has no gradient of its own."""
-    for done in session.serve(len(job.buckets), notes.completed, job.training.iterations, job.silence_s):
-        notes.completed = done
 
 
 def _sum(*counts: int | None) -> int | None:
@@ -235,7 +232,8 @@ def _meet(job: WorkerJob, progress: _Progress, session: Session) -> None:
         _hello(job, session, progress.part.device if progress.part else None, samples)
         progress.met = True
     if first:
-        _probe(job, session, samples)
+        for one in measure(job.probes, lambda: session.barrier(job.timeout_s)):
+            write(samples, "probe", node=job.node, **asdict(one))
 
 
 def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO) -> None:
@@ -251,12 +249,6 @@ def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO
         mover=session.mover,
         time=time.monotonic(),
     )
-
-
-def _probe(job: WorkerJob, session: Session, samples: TextIO) -> None:
-    """Measure this host's links while everyone does, between two barriers."""
-    for one in measure(job.probes, lambda: session.barrier(job.timeout_s)):
-        write(samples, "probe", node=job.node, **asdict(one))
 
 
 def _save(job: WorkerJob, part: Participant | None) -> None:

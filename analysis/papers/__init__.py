@@ -13,17 +13,15 @@ from testbed.analysis.papers import (
     bml_theory,
     collectives,
     collectives_theory,
-    mlfabric_theory,
     phub,
-    phub_theory,
     plink,
     plink_theory,
     rina,
     rina_theory,
 )
-from testbed.analysis.papers.claim import Paper
+from testbed.analysis.papers.claim import Paper, Table
+from testbed.analysis.papers.mlfabric import learning
 from testbed.analysis.papers.mlfabric import paper as mlfabric
-from testbed.analysis.papers.table import Table
 from testbed.analysis.papers.topoopt import paper as topoopt
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -31,8 +29,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     **rina_theory.TABLES,
     **plink_theory.TABLES,
     **collectives_theory.TABLES,
-    **mlfabric_theory.TABLES,
-    **phub_theory.TABLES,
+    **learning.TABLES,
+    **phub.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""
 PAPERS: dict[str, Paper] = {

@@ -8,9 +8,22 @@ from functools import partial
 
 from testbed.analysis.papers import evidence
 from testbed.analysis.papers.bml_theory import SIZES, least_gst_t_f, network
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement
+from testbed.analysis.papers.claim import (
+    ALL_SIMULATED,
+    Claim,
+    Experiment,
+    Finding,
+    Paper,
+    Row,
+    Runs,
+    Stated,
+    Statement,
+    falling,
+    near,
+    true,
+    within,
+)
 from testbed.analysis.papers.evidence import Measured, Values, gst_s, measure, reduction
-from testbed.analysis.papers.judging import falling, near, true, within
 from testbed.analysis.recorded import Run, Trial
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.prices import bill, total
@@ -121,8 +134,7 @@ def fig5_1024(runs: Runs) -> Finding:
         tuple(checks),
         (
             _LOST,
-            "All trials are simulated, so nothing is VALID: links have queues, and there are no packets, no TCP and no "
-            "processors.",
+            ALL_SIMULATED,
             "All servers send to all others at once there, and what meets in a queue comes late and is sent on late. "
             "So BML and PS take longer than their links would allow. No such network was emulated.",
         ),
@@ -184,8 +196,6 @@ class Job:
     """Training job of figures 6 and 7.
 
     Attributes:
-        model: the profile.
-        experiment: what measures it.
         batches: samples a worker, ascending.
         least, most: the range of the reductions of JCT that the paper states, in per cent.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 
-from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.claim import Table
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from testbed.analysis.papers import collectives_programs
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Statement
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Statement, true, within
 from testbed.analysis.papers.collectives_programs import BEST, WORST
 from testbed.analysis.papers.collectives_theory import (
     BOUNDS,
@@ -30,6 +30,7 @@ from testbed.analysis.papers.evidence import (
     GST,
     Measured,
     Values,
+    by_bounds,
     extreme,
     gst_s,
     mean_of,
@@ -37,11 +38,10 @@ from testbed.analysis.papers.evidence import (
     over_forest,
     pooled,
     slower,
+    spearman,
     sum_to_sum_s,
     where,
 )
-from testbed.analysis.papers.fitting import spearman
-from testbed.analysis.papers.judging import true, within
 from testbed.analysis.recorded import Run, Trial
 from testbed.base.extras import install
 from testbed.workloads.ranks.costs import COSTS
@@ -152,7 +152,7 @@ def reorder(runs: Runs) -> Finding:
             best, worst = (bound(SCHEMES[name], order) for order in near_far)
             theory: float | None = worst / best
         else:
-            theory = _median(measure(run, arms, by_forests, number=GST))
+            theory = _median(measure(run, arms, by_bounds, number=GST))
         row = Row(
             f"{name}: worst / best",
             "x",
@@ -195,11 +195,6 @@ def reorder(runs: Runs) -> Finding:
 def _ends(name: str) -> list[str]:
     """Return the labels of a scheme's arms in ``reorder.yaml``."""
     return [f"{name}, {order}" for order in (BEST, WORST)]
-
-
-def by_forests(best: Trial, worst: Trial) -> Values:
-    """Least GST of the worst order's forest over that of the best order's, as the only sample."""
-    return np.array([(worst.metrics.gst_theory_s or math.nan) / (best.metrics.gst_theory_s or math.nan)])
 
 
 def longer(best: Trial, worst: Trial) -> Values:

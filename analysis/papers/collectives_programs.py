@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs, within
 from testbed.analysis.papers.collectives_theory import BOUNDS
 from testbed.analysis.papers.collectives_theory import LIGHTGBM as EXCHANGES
-from testbed.analysis.papers.evidence import GST, JCT, Measured, Values, iteration_s, measure, slower, where
-from testbed.analysis.papers.judging import within
+from testbed.analysis.papers.evidence import GST, JCT, Measured, Values, iteration_s, measure, samples_of, slower, where
 from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.profiles import profile
@@ -97,8 +96,7 @@ def losses_apart(base: Trial, other: Trial) -> Values:
 
 def losses(trial: Trial) -> Values:
     """Return the mean loss over ranks of each iteration; not a number where it is not known."""
-    assert trial.samples is not None  # it is VALID, so it has them
-    return trial.samples.groupby("iteration")["loss"].mean().to_numpy(float)
+    return samples_of(trial).groupby("iteration")["loss"].mean().to_numpy(float)
 
 
 DNN = Experiment("collectives/alexnet.yaml", (), ("repeats=5",))

@@ -9,8 +9,8 @@ from itertools import permutations
 
 import numpy as np
 
+from testbed.analysis.papers.claim import Table
 from testbed.analysis.papers.forests import RATE_BPS, bound_s, network
-from testbed.analysis.papers.table import Table
 from testbed.analysis.theory.probed_cloud import Cloud
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import places
@@ -131,8 +131,7 @@ def lightgbm() -> dict[str, float]:
 
 
 def annealed_over_optimum(seed: int) -> float | None:
-    """Return the cost of the annealed order over the least one, for a ring of 16 hosts at random places; None if the
-    least is not proven."""
+    """Return an annealed ring's cost over the least one, 16 hosts at random places; None if the least is not proven."""
     at = np.random.default_rng(seed).random((HOSTS, 2))
     apart_s = 1e-3 * np.hypot(*(at[:, None] - at).transpose(2, 0, 1))
     priced = Priced(build(parse("ring", ""), HOSTS), Distances(apart_s))

@@ -13,9 +13,10 @@ from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from testbed.analysis import metrics
-from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median
+from testbed.analysis.numbers.statistics import CONFIDENCE, Interval, mean, mean_ratio, median
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.verdicts import CALLED, INVALID, SIMULATED, VALID
 from testbed.base.listing import counted
@@ -119,10 +120,8 @@ def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
 
 
 def mean_of(parts: Sequence[Measured], average: Callable[..., Values] = np.mean) -> Measured:
-    """The mean of numbers from several runs, each of the same weight; or their median (``np.median``).
-
-    The ends of its interval are the means of their ends: wider than the interval of a mean of independent numbers.
-    """
+    """The mean of numbers from several runs, each of the same weight; or their median (``np.median``). Its interval's
+    ends are means of theirs: wider than that of a mean of independent numbers."""
     known = [(each.value, each.low, each.high) for part in parts if (each := part.interval)]
     if len(known) < len(parts):
         return replace(pooled(parts), samples=(), fitted=None)
@@ -130,8 +129,7 @@ def mean_of(parts: Sequence[Measured], average: Callable[..., Values] = np.mean)
 
 
 def pooled(parts: Sequence[Measured], of: str = "") -> Measured:
-    """The mean of all samples of several measurements of one number; ``of`` says what a sample is of, if not what it is
-    of in the first."""
+    """The mean of all samples of several measurements of one number; ``of`` says what a sample is of."""
     samples = tuple(sample for part in parts for sample in part.samples)
     doubts = tuple(doubt for part in parts for doubt in part.doubts)
     told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
@@ -159,8 +157,7 @@ def where(run: Run | None, **swept: object) -> Run | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Trials that count: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how
-    many have the verdict that counts, and why the others have not."""
+    """Trials that count, by repeat and arm; how many of those asked for have the verdict that counts, and doubts."""
 
     trials: tuple[tuple[Trial, ...], ...]
     valid: int
@@ -223,10 +220,15 @@ def _why_not(label: str, trial: Trial | None, number: str, verdict: str) -> str:
     return f"{label}: {judged.verdict if judged else INVALID} in {CALLED[number]}{f' ({reasons})' if reasons else ''}"
 
 
+def samples_of(trial: Trial) -> pd.DataFrame:
+    """Return the samples of a trial, which is VALID, so it has them."""
+    assert trial.samples is not None
+    return trial.samples
+
+
 def gst_s(trial: Trial) -> Values:
     """GST (s) of each iteration after the warm-up."""
-    assert trial.samples is not None  # it is VALID, so it has them
-    return np.asarray(metrics.gst_s(trial.samples, trial.warmup), np.float64)
+    return np.asarray(metrics.gst_s(samples_of(trial), trial.warmup), np.float64)
 
 
 def slower(base: Trial, other: Trial) -> Values:
@@ -240,10 +242,14 @@ def sum_to_sum_s(trial: Trial) -> Values:
 
     Where some ranks have their sum long before others, they send the next gradient meanwhile. So GST, from the last
     gradient on, gets shorter from iteration to iteration, though no sum takes less time."""
-    assert trial.samples is not None
-    each = trial.samples.groupby("iteration")["sum_s"].mean()
+    each = samples_of(trial).groupby("iteration")["sum_s"].mean()
     times: Values = each.diff().to_numpy(np.float64)[max(1, trial.warmup) :]
     return times
+
+
+def by_bounds(base: Trial, other: Trial) -> Values:
+    """Least GST of ``other`` over that of ``base``, by their plans and links, as the only sample."""
+    return np.array([(other.metrics.gst_theory_s or math.nan) / (base.metrics.gst_theory_s or math.nan)])
 
 
 def over_forest(run: Run | None, label: str) -> Measured:
@@ -256,9 +262,9 @@ def over_forest(run: Run | None, label: str) -> Measured:
 def iteration_s(trial: Trial) -> Values:
     """Compute the time (s) that each iteration after the warm-up took, from the end of the one before: what a job of
     many iterations takes is their sum."""
-    assert trial.samples is not None
-    ends = trial.samples.groupby("iteration")["end_s"].max().to_numpy(float)
-    took: Values = np.diff(ends, prepend=float(trial.samples["start_s"].min()))
+    samples = samples_of(trial)
+    ends = samples.groupby("iteration")["end_s"].max().to_numpy(float)
+    took: Values = np.diff(ends, prepend=float(samples["start_s"].min()))
     return took[trial.warmup :]
 
 
@@ -272,3 +278,52 @@ def speed_up(base: Trial, new: Trial) -> Values:
     """Throughput of ``new`` over that of ``base``, of the same batch, iteration by iteration."""
     times: Values = iteration_s(base) / iteration_s(new)
     return times
+
+
+DRAWS = 1999
+SEED = 20
+
+
+def explained(form: Values, cells: Sequence[Values]) -> Interval:
+    """R^2 of least squares on the means of cells of samples, with its interval; ``form`` is float64[cells, terms]."""
+    return _of_means(lambda means: r_squared(form, means), cells)
+
+
+def spearman(predicted: Values, cells: Sequence[Values]) -> Interval:
+    """Spearman's coefficient between numbers predicted of the cells, float64[cells], and their means, with its
+    interval; none where a cell has but one sample."""
+    from scipy.stats import rankdata  # here, for it takes longer to import than all of the harness
+
+    order = rankdata(predicted) - (len(predicted) + 1) / 2
+
+    def coefficient(means: Values) -> Values:
+        ranks = rankdata(means, axis=-1) - (len(predicted) + 1) / 2
+        found: Values = ranks @ order / np.sqrt((ranks**2).sum(axis=-1) * (order**2).sum())
+        return found
+
+    return _of_means(coefficient, cells)
+
+
+def _of_means(number: Callable[[Values], Values], cells: Sequence[Values]) -> Interval:
+    """Compute a number from the cells' means, float64[..., cells] to float64[...], and its interval.
+
+    The interval is that over draws of what the means may be: each cell's by Student's t, around its own. Draws from
+    the samples (bootstrap) scatter too little if these are few: 95 % then cover 78 to 92 % at 3 to 8 samples.
+    """
+    means = np.array([cell.mean() for cell in cells])
+    found = float(number(means))
+    if min(map(len, cells)) < 2:
+        return Interval(found, -np.inf, np.inf)
+    counts = np.array([len(cell) for cell in cells])
+    errors = np.array([cell.std(ddof=1) for cell in cells]) / np.sqrt(counts)
+    drawn = means + errors * np.random.default_rng(SEED).standard_t(counts - 1, (DRAWS, len(cells)))
+    low, high = np.quantile(number(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(found, min(found, float(low)), max(found, float(high)))
+
+
+def r_squared(form: Values, means: Values) -> Values:
+    """Compute how much of the variance of ``means`` (float64[..., cells]) the best combination of the columns of
+    ``form`` explains, float64[...]."""
+    left = means - means @ np.linalg.pinv(form).T @ form.T
+    share: Values = (left**2).sum(axis=-1) / ((means - means.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+    return 1 - share

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs, Statement, Verdict
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Row, Runs, Statement, Verdict, near, true, within
 from testbed.analysis.papers.evidence import (
     GST,
     Measured,
     Values,
+    by_bounds,
     extreme,
     mean_of,
     measure,
@@ -20,7 +21,6 @@ from testbed.analysis.papers.evidence import (
     speed_up,
     where,
 )
-from testbed.analysis.papers.judging import near, true, within
 from testbed.analysis.recorded import Run, Trial
 from testbed.topologies.build import build
 from testbed.workloads import kinds
@@ -30,11 +30,6 @@ from testbed.workloads.sync.schemes import build_plan
 QUICK, FULL = (), ("repeats=5",)
 PSHARD, PBOX, PBOX_AND_7 = "PShard", "PBox", "PBox and 7"
 SIZES_OF = {"alexnet": "AlexNet", "vgg11": "VGG-11", "vgg19": "VGG-19", "resnet50": "ResNet-50"}
-
-
-def by_bounds(base: Trial, other: Trial) -> Values:
-    """Least GST of ``other`` over that of ``base``, by their links, as the only sample."""
-    return np.array([(other.metrics.gst_theory_s or math.nan) / (base.metrics.gst_theory_s or math.nan)])
 
 
 def longer(run: Run | None, name: str, paper: float | None, arms: tuple[str, str]) -> Row:

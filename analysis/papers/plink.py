@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, falling, near, true, within
 from testbed.analysis.papers.evidence import (
     GST,
     Measured,
@@ -23,16 +23,14 @@ from testbed.analysis.papers.evidence import (
     where,
 )
 from testbed.analysis.papers.forests import bound_s, network
-from testbed.analysis.papers.judging import falling, near, true, within
-from testbed.analysis.papers.plink_autotune import AUTOTUNE, autotune
-from testbed.analysis.papers.plink_switch import SWITCH, switch
 from testbed.analysis.papers.plink_theory import GRID, ROWS, Costs, exact
+from testbed.analysis.papers.plink_tuning import AUTOTUNE, SWITCH, autotune, switch
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import places
-from testbed.workloads.locality.embedding import embed
-from testbed.workloads.locality.paia import by_observer
+from testbed.workloads.locality.distances import by_observer
+from testbed.workloads.locality.probe_embed import embed
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.schemes import build
@@ -155,8 +153,7 @@ def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
 
 
 def in_its_rack(trial: Trial) -> Values:
-    """Return 100 for each of the job's hosts whose group has all of its rack that the job has, and nobody else; else
-    0."""
+    """Return 100 for each host whose group is all that the job has of its rack, and nobody else; else 0."""
     groups = parse(str(trial.found[0].settings["scheme"]), "two_level").arguments["groups"]
     assert isinstance(groups, tuple)
     members = [{str(name) for name in group} for group in groups if isinstance(group, tuple)]

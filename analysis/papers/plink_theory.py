@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.claim import Table
 from testbed.analysis.theory.probed_cloud import Cloud, points
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.sync.cost import cost

@@ -8,10 +8,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
-from testbed.analysis.papers.evidence import GST, Measured, gst_s, measure, speed_up
-from testbed.analysis.papers.fitting import explained
-from testbed.analysis.papers.judging import near, rising, true, within
+from testbed.analysis.papers.claim import (
+    ALL_SIMULATED,
+    Claim,
+    Experiment,
+    Finding,
+    Paper,
+    Row,
+    Runs,
+    Stated,
+    Statement,
+    Verdict,
+    near,
+    rising,
+    true,
+    within,
+)
+from testbed.analysis.papers.evidence import GST, Measured, explained, gst_s, measure, speed_up
 from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
 from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
@@ -178,10 +191,7 @@ def equation_3_ms(workers: int, sigma_ms: int) -> float:
 
 
 def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]) -> Measured:
-    """R^2 of the fit to the mean GST of each cell, with its interval.
-
-    ``places`` are the cells' (workers, sigma in ms).
-    """
+    """R^2 of the fit to the mean GST of each cell, with its interval; ``places`` are (workers, sigma in ms)."""
     found = [cell for cell in cells if cell is not None]
     doubts = tuple(doubt for cell in found for doubt in cell.doubts)
     valid, trials = sum(cell.valid for cell in found), sum(cell.trials for cell in found)
@@ -271,8 +281,7 @@ def simulated(runs: Runs) -> Finding:
         tuple(rows),
         tuple(checks),
         (
-            "All trials are simulated, so nothing is VALID: links have queues, and there are no packets, no TCP and no "
-            "processors.",
+            ALL_SIMULATED,
             "Steps neither jitter nor cost anything, so a ring of 72 workers is as fast as its links, and few steps "
             "gain nothing. With what steps cost, rina.fig10 has the model.",
             "PS is one server, which takes all gradients through one link.",

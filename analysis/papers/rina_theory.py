@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.claim import Table
 from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
     Overheads,

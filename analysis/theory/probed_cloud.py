@@ -8,10 +8,8 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.locality.embedding import embed
-from testbed.workloads.locality.groups import group_count, near
-from testbed.workloads.locality.paia import Place, paia
-from testbed.workloads.locality.probe_embed import decide
+from testbed.workloads.locality.distances import Place, paia
+from testbed.workloads.locality.probe_embed import decide, embed, group_count, near
 
 BASE_MS = (0.15, 2.15, 4.15)
 """Round trips within a rack, within a row, and beyond."""

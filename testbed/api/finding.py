@@ -17,11 +17,9 @@ from testbed.topologies.build import build
 from testbed.topologies.call import LONGEST
 from testbed.topologies.parameters import did_you_mean
 from testbed.topologies.topoopt.baselines import Baseline, baselines, oneshot_dollars
-from testbed.topologies.topoopt.demand import Demand
-from testbed.topologies.topoopt.figures import figures
+from testbed.topologies.topoopt.demand import MODELS, Demand
+from testbed.topologies.topoopt.finder import Found, figures
 from testbed.topologies.topoopt.finder import find as found_for
-from testbed.topologies.topoopt.found import Found
-from testbed.topologies.topoopt.models import MODELS
 from testbed.topologies.topoopt.selection import SELECTS, Select
 
 if TYPE_CHECKING:

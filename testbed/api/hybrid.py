@@ -19,11 +19,11 @@ from testbed.topologies.call import parse
 from testbed.topologies.parameters import bind, parameters_of
 from testbed.topologies.topoopt.finder import find
 from testbed.topologies.topoopt.selection import Select
-from testbed.workloads.parallel.alternating import Effort, Planned, Planner, Searched, alternate, search_on
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.operators import Model, cut
 from testbed.workloads.parallel.prediction import Machine, predict, stages
+from testbed.workloads.parallel.search import Effort, Planned, Planner, Searched, alternate, search_on
 from testbed.workloads.parallel.strategy import check_fits, data_parallel, read, text
 
 MOST_SERVERS = 1024

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from testbed.analysis.papers import PAPERS, TABLES
-from testbed.analysis.papers.claim import Paper
-from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.claim import Paper, Table
 from testbed.base.errors import UsageError
 from testbed.topologies.parameters import did_you_mean
 

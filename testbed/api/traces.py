@@ -30,10 +30,10 @@ from testbed.workloads.job import Replay
 from testbed.workloads.kinds.parts import ModelParallel
 from testbed.workloads.learning.replay import FORWARD
 from testbed.workloads.sync.chunks import FLOAT_BYTES, cut
-from testbed.workloads.trace import astra_sim, chakra, files, goal, msccl
+from testbed.workloads.trace import chakra, files, goal
 from testbed.workloads.trace.graph import Kind, Node, critical_path, order
 from testbed.workloads.trace.measured import Bucket, Iteration, collectives, passes
-from testbed.workloads.trace.transfers import transfers
+from testbed.workloads.trace.transfers import algorithm, network_file, transfers
 
 FORMS = ("transfers", "goal", "msccl")
 """Forms of a scheme's export: Chakra's traces, a GOAL schedule, MSCCL's XML."""
@@ -105,7 +105,7 @@ def export(
         raise UsageError("MSCCL's XML has chunks of its own", fix="leave --chunks out")
     told: dict[str, Any] = {"trial": trial.id, "point": _point(trials), "left_out": ""}
     if form == "msccl":
-        text = msccl.algorithm(plan, gradient.floats)
+        text = algorithm(plan, gradient.floats)
         told |= {"ranks": len(plan.workers), "sends": text.count(b'type="s"')}
         return told | {"files": [_one_file(out / f"{trial.id}.xml", lambda file: file.write(text))]}
     cut_up = (lambda forest: cut(forest, gradient.floats, gradient.buckets, trial.job.chunk_bytes)) if chunks else None
@@ -142,7 +142,7 @@ def _for_astra_sim(out: Path, trial: Trial, ranks: int) -> tuple[list[str], str]
     if ranks > len(trial.job.plan.workers):
         return written, "nodes that add besides hosts are ranks, so there is no network file for ASTRA-sim"
     try:
-        network = astra_sim.network(trial.network.topology, trial.job.plan.workers)
+        network = network_file(trial.network.topology, trial.job.plan.workers)
     except TopologyError as error:
         return written, f"{error.problem}, so there is no network file for ASTRA-sim"
     with whole_file(out / f"{trial.id}.network.yml") as file:

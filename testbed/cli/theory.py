@@ -11,7 +11,7 @@ import typer
 from testbed.cli.output import AsJson, print_json, show, table
 
 if TYPE_CHECKING:
-    from testbed.analysis.papers.table import Table
+    from testbed.analysis.papers.claim import Table
 
 Claim = Annotated[
     str | None,

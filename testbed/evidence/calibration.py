@@ -1,6 +1,6 @@
 """Calibration of an idle lab before a trial: round trips, and rates of links that hosts' bursts leave out.
 
-Every NIC sends and receives a burst while all others do (:mod:`testbed.topologies.bursts`). That measures hosts' links,
+Every NIC sends and receives a burst while all others do (:mod:`testbed.topologies.model`). That measures hosts' links,
 and whether the machine carries all of them at once, but not each link between switches: a burst may be slower than
 those, or take one of several. Such a link is measured for itself, from the address at one end to the address at the
 other. A link to a switch that bridges has no address at that end; it leads to a host, whose burst measures it.
@@ -18,7 +18,7 @@ from testbed.base.errors import LabError
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from testbed.topologies.addressing import Addresses, plan
-from testbed.topologies.bursts import Burst as HostBurst
+from testbed.topologies.model import Burst as HostBurst
 from testbed.topologies.model import Topology
 from testbed.trial.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.workloads.bursts.arrivals import SETTLE

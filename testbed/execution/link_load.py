@@ -13,8 +13,7 @@ import numpy as np
 
 from testbed.evidence.links import LinkRecord
 from testbed.perturb.circuits import Carried, History
-from testbed.topologies.bursts import Burst
-from testbed.topologies.model import Path, Topology
+from testbed.topologies.model import Burst, Path, Topology
 from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial

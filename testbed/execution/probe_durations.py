@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from testbed.topologies.model import Topology
 from testbed.trial import job_files
+from testbed.workloads.locality.distances import rounds
 from testbed.workloads.locality.echo import SENT
-from testbed.workloads.locality.rounds import rounds
 
 STARTING_S, MEETING_S, ECHO_S = 5.0, 0.15, 0.0005
 """Seconds that a probe's processes take to start and to end, that a round takes beside what is measured in it, and that

@@ -13,16 +13,14 @@ from testbed.execution.observed import Lines
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.topologies.addressing import plan
-from testbed.topologies.bursts import Burst
-from testbed.topologies.model import Topology
+from testbed.topologies.model import Burst, Topology
 from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.bursts.probing import MeetingJob, ProbingJob
-from testbed.workloads.locality.distances import by_bandwidth, check_complete, symmetric
+from testbed.workloads.locality.distances import Pair, by_bandwidth, check_complete, rounds, symmetric
 from testbed.workloads.locality.echo import EchoJob, Meet
-from testbed.workloads.locality.rounds import Pair, rounds
 
 MARK = "probing"
 """Mark of the files of these processes: bursts and the trial's own have the same names."""

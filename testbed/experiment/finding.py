@@ -25,11 +25,11 @@ from testbed.topologies.call import LONGEST
 from testbed.topologies.topoopt.finder import find
 from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps
-from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
-from testbed.workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
+from testbed.workloads.kinds.hybrid.program.steps import flop_per_s
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.operators import Model
 from testbed.workloads.parallel.prediction import Machine
+from testbed.workloads.parallel.search import Effort, Planned, Planner, alternate, search_on
 from testbed.workloads.parallel.strategy import check_fits, fitting, given, gradients, read
 
 LEAST_PACE_S = 1e-6

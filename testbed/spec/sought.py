@@ -12,7 +12,7 @@ from typing import Any
 from testbed.base.errors import SpecError
 from testbed.topologies.call import parse
 from testbed.topologies.parameters import at_least, bind, parameters_of
-from testbed.topologies.topoopt.degrees import rings_that_fit
+from testbed.topologies.topoopt.selection import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
 """Settings that were found, by arm: its strategy, and with ``topoopt`` its topology and scheme. After a search also its

@@ -16,8 +16,7 @@ from testbed.base.process_names import in_job, of_job
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
 from testbed.topologies.addressing import Addresses, plan
-from testbed.topologies.bursts import Burst
-from testbed.topologies.model import Topology
+from testbed.topologies.model import Burst, Topology
 from testbed.topologies.part import Part
 from testbed.trial.files import Files
 from testbed.trial.job import Job

@@ -13,7 +13,7 @@ import pytest
 
 from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median, paired_ratio, ratio
 from testbed.analysis.numbers.stopping import scatter, share_that_covers
-from testbed.analysis.papers.fitting import explained, r_squared
+from testbed.analysis.papers.evidence import explained, r_squared
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 GAMMA_2_MEDIAN = 1.678347

@@ -12,7 +12,7 @@ import pytest
 from testbed.base.errors import TopologyError
 from testbed.topologies.build import build
 from testbed.topologies.draw import MOST_NODES, layout, svg, text
-from testbed.topologies.frames import frames
+from testbed.topologies.places import frames
 
 EXPRESSIONS = [
     "star(hosts=1)",

@@ -13,8 +13,8 @@ from testbed.base.errors import TopologyError
 from testbed.topologies.build import build
 from testbed.topologies.check import check
 from testbed.topologies.describe import bisection_bps
-from testbed.topologies.frames import frames
 from testbed.topologies.model import Topology
+from testbed.topologies.places import frames
 from testbed.topologies.shortest import ShortestPaths
 
 RATE_BPS = 200_000_000

@@ -7,7 +7,7 @@ import pytest
 from testbed.topologies.build import build
 from testbed.topologies.check import check
 from testbed.topologies.describe import bisection_bps
-from testbed.topologies.frames import frames
+from testbed.topologies.places import frames
 
 
 @pytest.mark.parametrize(

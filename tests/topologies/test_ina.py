@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from testbed.topologies.addressing import plan
+from testbed.topologies.addressing import plan, routes
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
-from testbed.topologies.routing import routes
 
 
 def make(expression: str) -> Topology:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
 from testbed.topologies import draw
-from testbed.topologies.addressing import plan
+from testbed.topologies.addressing import plan, routes
 from testbed.topologies.build import build
 from testbed.topologies.check import check
 from testbed.topologies.circuits import matchings
@@ -20,7 +20,6 @@ from testbed.topologies.describe import describe
 from testbed.topologies.model import Topology
 from testbed.topologies.panels import RECONFIGURATION_S, Matching, Panels
 from testbed.topologies.patch_panel import repatched
-from testbed.topologies.routing import routes
 
 COUNTS = st.integers(2, 25)
 

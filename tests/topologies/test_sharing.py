@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.topologies.build import build
-from testbed.topologies.sharing import groups
+from testbed.topologies.sharing import fair_bps, groups
 
 NETWORKS = ("star(hosts=4)", "bcube(n=3,k=2)", "fat_tree(k=4,routing=ecmp)", "dragonfly(a=2,p=2,h=1,g=3,routing=ecmp)")
 
@@ -51,3 +51,17 @@ def test_whichever_path_each_flow_takes_a_group_carries_the_same(expression: str
     assert sorted(link for links in found for link in links) == list(range(2 * len(topology.links)))
     for links in found:
         assert taken[list(links)].sum() == pytest.approx(expected[list(links)].sum())
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 5), st.sampled_from([0.25, 0.5, 1.0]), min_size=1), min_size=1, max_size=6)
+)
+def test_rates_are_max_min_fair(loads: list[dict[int, float]]) -> None:
+    """No link is overfull, and each flow passes a full link on which nobody has more."""
+    topology = build("star(hosts=3)", rate_bps=1000)
+    rates = fair_bps(loads, topology)
+    used = {link: sum(rate * one.get(link, 0) for rate, one in zip(rates, loads, strict=True)) for link in range(6)}
+    assert all(load <= 1000.001 for load in used.values())
+    for rate, one in zip(rates, loads, strict=True):
+        full = [link for link in one if used[link] > 999.999]
+        assert any(rate >= max(r for r, o in zip(rates, loads, strict=True) if link in o) - 1e-6 for link in full)

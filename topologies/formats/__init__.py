@@ -8,7 +8,9 @@ file is run, and no other file is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.call import Value
@@ -56,32 +58,25 @@ def write(topology: Topology, form: str) -> str:
             f"{topology.expression} has patch panels, which {form} cannot say",
             fix="write a network of hosts and switches",
         )
-    if form == "graphml":
-        from testbed.topologies.formats import graphml
-
-        return graphml.write(topology)
-    if form == "clab":
-        from testbed.topologies.formats import containerlab
-
-        return containerlab.write(topology)
-    from testbed.topologies.formats import infragraph
-
-    return infragraph.write(topology)
+    text: str = _module({"clab": "containerlab"}.get(form, form)).write(topology)
+    return text
 
 
 def _reader(name: str) -> Callable[[str, bytes, Options], Sketch]:
-    """Return what reads files with this ending; each is imported only now, for libraries take a tenth of a second."""
+    """Return what reads files with this ending."""
+    reader: Callable[[str, bytes, Options], Sketch]
     if name.endswith(".json"):
-        from testbed.topologies.formats import infragraph
+        reader = _module("infragraph").read
+    elif name.endswith((".clab.yml", ".clab.yaml")):
+        reader = _module("containerlab").read
+    else:
+        reader = _module("graphml").read_gml if name.endswith(".gml") else _module("graphml").read
+    return reader
 
-        return infragraph.read
-    if name.endswith((".clab.yml", ".clab.yaml")):
-        from testbed.topologies.formats import containerlab
 
-        return containerlab.read
-    from testbed.topologies.formats import graphml
-
-    return graphml.read_gml if name.endswith(".gml") else graphml.read
+def _module(name: str) -> Any:
+    """Import the module of a format only now, for libraries take a tenth of a second."""
+    return import_module(f"{__name__}.{name}")
 
 
 def _content(name: str) -> bytes:

@@ -80,11 +80,7 @@ def _sketch(name: str, graph: nx.Graph, asked: Options) -> Sketch:
 
 
 def _undirected(name: str, boxes: list[Box], cables: list[Cable]) -> Sketch:
-    """Join opposite edges of a directed graph: a link has both directions.
-
-    Raises:
-        TopologyError: the two directions differ.
-    """
+    """Join opposite edges of a directed graph. Raises TopologyError: the two directions differ."""
     waiting: dict[tuple[int, int], list[Cable]] = defaultdict(list)
     made: list[Cable] = []
     for cable in cables:

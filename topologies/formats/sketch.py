@@ -14,11 +14,10 @@ from testbed.base.errors import TopologyError
 from testbed.base.listing import counted, shortened
 from testbed.base.printable import printable
 from testbed.topologies.call import as_text
+from testbed.topologies.ina import Transit
 from testbed.topologies.model import Link, Node, Router, Topology
 from testbed.topologies.parameters import check_size, did_you_mean
-from testbed.topologies.shortest import ShortestPaths
-from testbed.topologies.steps import steps_from
-from testbed.topologies.transit import Transit
+from testbed.topologies.shortest import ShortestPaths, steps_from
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

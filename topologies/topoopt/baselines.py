@@ -62,10 +62,7 @@ def equivalent_bps(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> floa
 
 
 def baselines(servers: int, degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> tuple[Baseline, ...]:
-    """
-    Args:
-        servers: n. degree: d, interfaces of each. rate_bps: B, of each.
-    """
+    """Return the baselines for n servers with d interfaces (``degree``) of rate B each."""
     return tuple(_baselines(servers, degree, rate_bps, prices))
 
 
@@ -90,8 +87,7 @@ def _baselines(servers: int, degree: int, rate_bps: int, prices: Prices) -> Iter
 
 
 def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
-    """Describe SiP-ML: each GPU has d wavelengths of rate B (section 5.1). Table 3 has no prices of the switches that
-    move them."""
+    """Describe SiP-ML: each GPU has d wavelengths of rate B (section 5.1). Its switches have no prices in Table 3."""
     expression = f"patch_panel(servers={servers},degree={degree})"
     try:
         build(expression, rate_bps=rate_bps)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import NeighbourError, WorkerError
 from testbed.workloads.job import Probe
 
 SETTLE = 0.3
@@ -65,17 +65,24 @@ def median_rate_bps(marks: Sequence[tuple[float, float]]) -> float:
     return 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
 
 
-def bind(sock: socket.socket, probe: Probe) -> None:
-    """Give a socket the address at which a burst is to arrive; one that cannot have it is closed.
+def bind(sock: socket.socket, local: str, port: int) -> None:
+    """Give a socket its address; one that cannot have it is closed.
 
     Raises:
         WorkerError: the address cannot be used.
     """
     try:
-        sock.bind((probe.local, probe.listen_port))
+        sock.bind((local, port))
     except OSError as error:
         sock.close()
-        place = f"{probe.local}:{probe.listen_port}"
         raise WorkerError(
-            f"cannot listen at {place}: {error.strerror}", fix="see that the address is on this host and free"
+            f"cannot listen at {local}:{port}: {error.strerror}", fix="see that the address is on this host and free"
         ) from error
+
+
+def broke_off(probe: Probe, error: OSError) -> NeighbourError:
+    """Make the error for a burst whose receiver is gone."""
+    return NeighbourError(
+        f"the burst to {probe.remote}:{probe.send_port} broke off: {error.strerror}",
+        fix="see the log of the worker at that address",
+    )

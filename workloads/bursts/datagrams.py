@@ -15,8 +15,7 @@ import socket
 import time
 from contextlib import suppress
 
-from testbed.base.errors import NeighbourError
-from testbed.workloads.bursts.arrivals import Arrivals, bind
+from testbed.workloads.bursts.arrivals import Arrivals, bind, broke_off
 from testbed.workloads.job import Probe
 
 IP_MTU = 14
@@ -48,10 +47,7 @@ class DatagramReceiver:
     """Receiver of datagrams, until it is told that the burst is over."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
-        """
-        Raises:
-            WorkerError: the address cannot be used.
-        """
+        """Set up. Raises WorkerError: the address cannot be used."""
         self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 16)
         self.arrivals = Arrivals(probe.duration_s, probe.rate_bps)
@@ -60,7 +56,7 @@ class DatagramReceiver:
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
-        bind(self._sock, probe)
+        bind(self._sock, probe.local, probe.listen_port)
         mtu = mtu_of(probe)
         self._as_stream = (mtu - TCP_HEADERS) / (mtu - UDP_HEADERS)
         selector.register(self._sock, selectors.EVENT_READ, self)
@@ -118,10 +114,7 @@ class DatagramSender:
         except BlockingIOError:
             return
         except OSError as error:
-            raise NeighbourError(
-                f"the burst to {self._probe.remote}:{self._probe.send_port} broke off: {error.strerror}",
-                fix="see the log of the worker at that address",
-            ) from error
+            raise broke_off(self._probe, error) from error
 
     def _end(self) -> None:
         self._selector.unregister(self._sock)

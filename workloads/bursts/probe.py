@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from testbed.base.errors import NeighbourError
-from testbed.workloads.bursts.arrivals import Arrivals, bind
+from testbed.workloads.bursts.arrivals import Arrivals, bind, broke_off
 from testbed.workloads.bursts.datagrams import DatagramReceiver, DatagramSender
 from testbed.workloads.job import Probe
 from testbed.workloads.sync.tcp_info import sent
@@ -56,10 +55,7 @@ class Bursts:
     """All bursts of one host. Construct (which opens the listeners), let every host do so, then :meth:`run`."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        """
-        Raises:
-            WorkerError: an address cannot be used.
-        """
+        """Open the listeners. Raises WorkerError: an address cannot be used."""
         self._selector = selectors.DefaultSelector()
         self._probes = probes
         self._receivers = [receive(probe, self._selector) for probe in probes]
@@ -139,8 +135,7 @@ def finish(selector: selectors.BaseSelector, duration_s: float) -> None:
 
 
 class Receiver:
-    """Receiver of one stream from the burst's source: it reads to the end, and remembers the reads within the
-    window."""
+    """Receiver of one stream from the burst's source: it reads to the end."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._selector, self._source = selector, probe.source
@@ -151,7 +146,7 @@ class Receiver:
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.setblocking(False)
-        bind(self._listener, probe)
+        bind(self._listener, probe.local, probe.listen_port)
         self._listener.listen()
         selector.register(self._listener, selectors.EVENT_READ, self)
 
@@ -211,10 +206,7 @@ class Sender:
         except BlockingIOError:
             return
         except OSError as error:
-            raise NeighbourError(
-                f"the burst to {self._probe.remote}:{self._probe.send_port} broke off: {error.strerror}",
-                fix="see the log of the worker at that address",
-            ) from error
+            raise broke_off(self._probe, error) from error
         self._selector.unregister(self._sock)
         with suppress(OSError):  # the receiver died, which its own error tells
             self._sock.shutdown(socket.SHUT_WR)  # what is unsent still goes out, then the stream's end

@@ -26,10 +26,8 @@ from testbed.workloads.sync.forest import Forest
 
 @dataclass(frozen=True)
 class MeetingJob:
-    """Part of one host in a measurement: the hosts that it meets, along a forest that is used for barriers alone.
-
-    ``measures`` says in the job's file which measurement it is (:data:`testbed.workloads.worker.MEASURES`).
-    """
+    """Part of one host in a measurement, and the hosts that it meets, along a forest for barriers alone; ``measures``
+    says in the job's file which measurement it is (:data:`testbed.workloads.worker.MEASURES`)."""
 
     measures: ClassVar[str]
     node: int

@@ -9,22 +9,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.extras import pip
 from testbed.topologies.load import check_open
-from testbed.workloads.lda import docword, texts
-from testbed.workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, shards
-from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.data.datasets import help_topics
+from testbed.workloads.job import TopicModel
+from testbed.workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, read_docword, shards, too_large
 from testbed.workloads.own.prepared import FACTS, Prepared
 from testbed.workloads.registry import lookup
 
-TEXTS: dict[str, Callable[[], list[list[str]]]] = {"lee": texts.lee, "python_reference": texts.python_reference}
-"""Corpora that need no file of the user's."""
 DIGITS = 16
 """Hexadecimal digits of a digest."""
 _ARRAYS = ("train_words", "train_lengths", "test_words", "test_lengths")
@@ -70,7 +71,7 @@ def prepare(folder: Path, asked: Asked, topics: int) -> PreparedCorpus:
     """
     bags = _bags(folder, asked)
     if int(bags.counts.sum()) > MOST_TOKENS:
-        raise docword.too_large(asked.name)
+        raise too_large(asked.name)
     content = hashlib.sha256(b"".join(one.tobytes() for one in (bags.documents, bags.words, bags.counts)))
     made = corpus(bags.without(asked.least_documents, asked.most_documents), asked.held_out, asked.seed, asked.name)
     documents, most = len(made.train.lengths), int(np.bincount(made.train.words).max())
@@ -87,7 +88,7 @@ def prepare(folder: Path, asked: Asked, topics: int) -> PreparedCorpus:
 def _bags(folder: Path, asked: Asked) -> Bags:
     if is_file(asked.name):
         check_open(asked.name, SpecError)
-        return docword.read(folder / asked.name, asked.name, asked.documents)
+        return read_docword(folder / asked.name, asked.name, asked.documents)
     found = lookup("corpus", asked.name, TEXTS)()
     return Bags.of_texts(found[: asked.documents])
 
@@ -114,3 +115,58 @@ def dealt(model: TopicModel, world: int) -> list[Documents]:
     """Return each worker's documents."""
     train = load(model).train
     return [train.select(chosen) for chosen in shards(train.lengths, world, model.seed)]
+
+
+WORD = re.compile(r"[a-z]{3,}")
+"""A word: a run of at least three letters. Shorter ones are mostly parts of words (``don't``) and names of
+variables."""
+LEE = ("lee_background.cor", "lee.cor")
+"""Files with 300 and 50 news of the Australian Broadcasting Corporation, one a line (Lee, Pincombe, Welsh 2005)."""
+LEAST_WORDS = 100
+"""Least words of a document of ``python_reference``, as a topic of ``help()`` may be as long as a chapter."""
+
+
+def lee() -> list[list[str]]:
+    """Load the Lee corpus, which is among the test data of the package gensim: 350 documents.
+
+    Importing gensim takes seconds and needs packages that its data does not, so the files are read alone.
+
+    Raises:
+        MissingToolError: gensim is not installed, or comes without these files.
+    """
+    fix = f"{pip()} install gensim, or take corpus: python_reference"
+    package = find_spec("gensim")  # finds without importing
+    if package is None or package.origin is None:
+        raise MissingToolError("corpus 'lee' is part of the package gensim, which is not installed", fix=fix)
+    folder = Path(package.origin).parent / "test" / "test_data"
+    try:
+        lines = [line for name in LEE for line in (folder / name).read_text("latin-1").splitlines()]
+    except OSError as error:
+        problem = f"corpus 'lee' is part of the package gensim, which comes without it here: {error}"
+        raise MissingToolError(problem, fix=fix) from None
+    return [words(line) for line in lines]
+
+
+def python_reference() -> list[list[str]]:
+    """Load the language reference that Python ships for its ``help()``, in pieces of whole paragraphs.
+
+    Raises:
+        MissingToolError: this Python comes without its documentation.
+    """
+    found: list[list[str]] = []
+    for topic in help_topics("corpus"):
+        found.append([])
+        for paragraph in re.split(r"\n\s*\n", topic):
+            if len(found[-1]) >= LEAST_WORDS:
+                found.append([])
+            found[-1] += words(paragraph)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Split a text into its words, in lower case."""
+    return WORD.findall(text.lower())
+
+
+TEXTS: dict[str, Callable[[], list[list[str]]]] = {"lee": lee, "python_reference": python_reference}
+"""Corpora that need no file of the user's."""

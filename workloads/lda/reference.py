@@ -1,7 +1,12 @@
-"""Reference for a distributed trial, number for number: one process that samples all shards, from the same seeds.
+"""Shards of workers, and the reference for a distributed trial, number for number: one process that samples all shards,
+from the same seeds.
+
+The common counts are those of some version: the sum over all workers of the counts of the topics that they had then. A
+worker samples against the common counts, plus its own changes that are not in them. Its update is its own counts now
+less those that are in the common counts. So an update that is dropped is not lost: the next one has it in it.
 
 Counts are whole, so sums have no order, and each draw is a function of counts and seed. So the trial's counts and those
-found here are the same bits, of synchronous schemes and, with the updates in the server's order, of others.
+of the reference are the same bits, of synchronous schemes and, with the updates in the server's order, of others.
 """
 
 from __future__ import annotations
@@ -12,30 +17,79 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from testbed.workloads.job import TopicModel
 from testbed.workloads.lda import files
-from testbed.workloads.lda.gibbs import Prior
-from testbed.workloads.lda.likelihood import per_token
-from testbed.workloads.lda.shard import Floats, Shard, first_counts
-from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.lda.corpus import Documents
+from testbed.workloads.lda.gibbs import Ints, Prior, Scan, per_token, sweep
 from testbed.workloads.learning.parts import Parts, versions
 from testbed.workloads.learning.updates import Step, Update, steps
 
+Floats = NDArray[np.float32]
+
+
+class Shard:
+    """One worker's part; :meth:`sample` draws from the state that the last :meth:`settle` left, and may be repeated."""
+
+    def __init__(self, model: TopicModel, rank: int, documents: Documents) -> None:
+        """Set up; topics begin at random, each as likely as the others."""
+        self._model, self._rank = model, rank
+        self._scan, self._prior = Scan(documents.words, documents.lengths), Prior(model.alpha, model.beta)
+        self._now = self._drawn = self._common = self._random(0).integers(model.topics, size=len(self._scan))
+
+    def _random(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self._model.seed, self._rank, number])
+
+    def _counts(self, topics: Ints) -> Ints:
+        """Count how many of this shard's tokens of each word have each topic: int64[floats]."""
+        found: Ints = np.bincount(self._scan.words * self._model.topics + topics, minlength=self._model.floats)
+        return found
+
+    @property
+    def counts(self) -> Ints:
+        """Counts of its tokens that are in the common counts."""
+        return self._counts(self._common)
+
+    def sample(self, iteration: int, common: Floats) -> float:
+        """Draw a topic for each token, against the ``common`` counts; return minus the mean log-likelihood (nats) of a
+        token, given the topics of all others."""
+        counts = common.copy()
+        if self._common is not self._now:
+            counts += self._counts(self._now) - self._counts(self._common)
+        table = counts.reshape(self._model.words, self._model.topics)
+        uniforms = self._random(1 + iteration).random(len(self._scan))
+        self._drawn, likelihood = sweep(self._scan, self._now, table, self._prior, uniforms)
+        return -likelihood
+
+    def change(self, into: Floats) -> None:
+        """Write the update: the difference between its counts, as last sampled, and its part of the common counts."""
+        into[:] = self._counts(self._drawn) - self._counts(self._common)
+
+    def settle(self, *, is_common: bool) -> None:
+        """Go on from the last sample, which is in the common counts from now on or, dropped, is not."""
+        self._now = self._drawn
+        if is_common:
+            self._common = self._drawn
+
+
+def first_counts(shards: list[Shard], floats: int) -> Floats:
+    """Sum up the common counts that all begin with, float32[floats]."""
+    found = np.zeros(floats, np.int64)
+    for shard in shards:
+        found += shard.counts
+    return found.astype(np.float32)
+
+
 REFERENCE = "a single process that samples every shard"
 MOST_TESTED = 50
-"""Largest number of iterations, evenly spaced, after each of which the likelihood of the held-out documents is
-computed."""
+"""Largest number of iterations, evenly spaced, after each of which the held-out documents are tested."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Result of the reference's sampling.
-
-    Attributes:
-        first: the counts at the beginning.
-        last: the counts at the end.
-        curve: (iteration, log-likelihood per token of the held-out documents right after it), the last one included.
-    """
+    """Result of the reference's sampling, with the ``first`` and the ``last`` counts; ``curve`` has (iteration,
+    log-likelihood per token of the held-out documents right after it), the last one included."""
 
     first: Floats
     last: Floats
@@ -104,8 +158,7 @@ def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Flo
 
 
 def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
-    """Yield how many updates each step makes, and the counts after it. A dropped update makes none, and is in no
-    version."""
+    """Yield how many updates each step makes, and the counts after it; a dropped update makes none."""
     counts, change, version = first.copy(), np.empty_like(first), 0
     versions = {0: first}
     last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}

@@ -69,13 +69,7 @@ def part(floats: int, share: tuple[int, int, int] | None) -> list[tuple[int, int
 
 
 class Keeper:
-    """Writer of the checkpoints of one process.
-
-    Attributes:
-        count: how many there are,
-        bytes: their size in all,
-        took_s: and how long they took in all.
-    """
+    """Writer of the checkpoints of one process: how many there are, their size and the time that they took, in all."""
 
     def __init__(
         self,
@@ -91,9 +85,8 @@ class Keeper:
         self.took_s = 0.0
 
     def after(self, done: int, meanwhile: Callable[[], None] = lambda: None) -> bool:
-        """Write a checkpoint if it is time now that so many iterations or updates are done; return whether it was. Of
-        several updates that are done at once, one at which it was time is enough. ``meanwhile`` is called before
-        anything is written, and again and again until all is."""
+        """Write a checkpoint if one is due now that so many iterations or updates are done; return whether it was.
+        ``meanwhile`` is called before anything is written, and again and again until all is."""
         asked = self._asked
         before, self._done = self._done, done
         if asked is None or done // asked.every == before // asked.every or done >= asked.total:

@@ -67,8 +67,7 @@ class Model(Protocol):
 
     @property
     def compute(self) -> Callable[..., float]:
-        """Overwrites the gradient with that of some samples, the same one however often it is called; returns the
-        loss."""
+        """Overwrites the gradient with that of some samples, always the same one; returns the loss."""
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Any, ...]:
         """Return the samples that ``rank`` takes in an iteration."""
@@ -148,10 +147,8 @@ class Accelerator:
         return Computed(loss, self._compute_s, self._overrun_s, self._factor, self._extra_s)
 
     def rest(self) -> float:
-        """Let others end their synchronisation, as :data:`REST_S` says; return for how long (s).
-
-        An iteration is no longer for it: it takes at most half of what was left of the pace in each iteration so far.
-        """
+        """Let others end their synchronisation (:data:`REST_S`); return for how long (s). No iteration is longer for
+        it: it takes at most half of what was left of the pace in each so far."""
         self._rested_s = max(0.0, min(REST_S, self._spare_s / 2))
         if self._rested_s:
             self._wait(self._rested_s)

@@ -33,8 +33,7 @@ Worlds = tuple[tuple[int, int], ...]
 """(first iteration, number of ranks) of each phase of a trial: ranks become fewer where nodes die."""
 
 MOST_EVALUATED = 25
-"""Largest number of iterations, evenly spaced, after each of which the accuracy is computed: one pass over the test set
-each."""
+"""Largest number of iterations, evenly spaced, after each of which the accuracy is computed."""
 NOISE = 1e-5
 """Error of the sums in the training that finds the tolerance, as a share of their terms. Other orders of summation are
 off by 1e-7, gradients of other kernels (AVX2, SSE, without oneDNN) by 5e-7. At 1e-6, one of three such trainings of
@@ -190,8 +189,7 @@ class _Sums:
 
 
 class _Shaken:
-    """Noise that puts values off by ``noise`` times their magnitude, either way at random; the same each time for a
-    ``draw``."""
+    """Noise that puts values off by ``noise`` times their magnitude, at random; the same for a ``draw``."""
 
     def __init__(self, noise: float, draw: int) -> None:
         self._noise, self._random = np.float32(noise), np.random.default_rng(draw)

@@ -49,7 +49,6 @@ class Values:
     Attributes:
         gradient: float32[floats], what the engine sums in place.
         received: float32[floats], where newer weights arrive, if there are some that are not in ``gradient``.
-        rank: whose values these are.
         took_s: how long it took to make and check values for the first time.
     """
 
@@ -118,10 +117,7 @@ class Values:
 
 
 class Updates(Values):
-    """Gradients of one rank, and the weights that a server must have made by adding gradients up one by one.
-
-    These weights arrive in ``received``, and begin as zeros.
-    """
+    """Gradients of one rank, and the weights, zeros first, that a server must have made by adding gradients up."""
 
     def __init__(self, floats: int, seed: int, rank: int, world: int) -> None:
         super().__init__(floats, seed, rank, world)
@@ -165,8 +161,7 @@ def norms(floats: int, seed: int, world: int) -> Callable[[int, int], float]:
 
 @dataclass
 class Checked:
-    """Result of checking a worker's sums: how many it looked at, and by iteration how many elements of its sum were
-    wrong, where any were."""
+    """Sums that a worker looked at, and by iteration the number of wrong elements, where any were."""
 
     count: int = 0
     wrong: dict[int, int] = field(default_factory=dict)

@@ -288,17 +288,13 @@ class Replica:
         self.gradient.fill(0)
 
     def fetch(self) -> None:
-        """Bring ``weights`` and ``velocity`` up to date with those that are trained, if these are elsewhere, as on a
-        GPU."""
+        """Bring ``weights`` and ``velocity`` up to date if those that are trained are elsewhere."""
 
     def put(self) -> None:
         """Train on from ``weights`` and ``velocity``, which were written to."""
 
     def step(self, world: int) -> None:
-        """Take one step of the optimiser, with the sum over ``world`` ranks in ``gradient``.
-
-        See :func:`descend`.
-        """
+        """Take one step of the optimiser (:func:`descend`), with the sum over ``world`` ranks in ``gradient``."""
         descend(self.training, self.weights, self.velocity, self.gradient, world)
 
     def evaluate(self) -> tuple[float, float]:

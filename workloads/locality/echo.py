@@ -1,9 +1,9 @@
 """Process that measures round trips between its host and all others, by UDP packets of 4 bytes that come back.
 
-It runs as a worker does (:mod:`testbed.workloads.worker`). Hosts meet in rounds (:mod:`.rounds`), with a barrier before
-each. In a round both hosts of a pair probe each other at once: each sends a packet, waits for its answer, and sends the
-next one. A packet has 14 bits of its number and 18 of its round (PHub thesis, section 5.2.2). The 10th percentile
-counts. (The thesis sends 10,000 packets a pair by DPDK.)
+It runs as a worker does (:mod:`testbed.workloads.worker`). Hosts meet in rounds (:func:`.rounds`), with a barrier
+before each. In a round both hosts of a pair probe each other at once: each sends a packet, waits for its answer, and
+sends the next one. A packet has 14 bits of its number and 18 of its round (PHub thesis, section 5.2.2). The 10th
+percentile counts. (The thesis sends 10,000 packets a pair by DPDK.)
 
 Writes an ``echo`` line for each pair to the job's samples file.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.base.errors import WorkerError
+from testbed.workloads.bursts.arrivals import bind
 from testbed.workloads.bursts.probing import MeetingJob, run
 
 ROUND_BITS, SEQUENCE_BITS = 18, 14
@@ -56,7 +56,6 @@ class EchoJob(MeetingJob):
     """Part of one host.
 
     Attributes:
-        rounds: number of rounds of all hosts.
         meets: pairs of this host, in the order of rounds: one a round at most.
         ports: UDP ports of all hosts: from which packets are sent, and at which they are answered.
     """
@@ -101,10 +100,7 @@ class Answering:
     """Threads that send packets back while this is entered, and count ``strangers``: packets of no pair of the host."""
 
     def __init__(self, meets: Sequence[Meet], ports: tuple[int, int]) -> None:
-        """
-        Raises:
-            WorkerError: an address cannot be used.
-        """
+        """Open the sockets. Raises WorkerError: an address cannot be used."""
         self.strangers = 0
         self._expected = {meet.round: (meet.remote, ports[0]) for meet in meets}
         self._ended = False
@@ -187,13 +183,7 @@ def _sent(sock: socket.socket, packet: bytes, wait_s: float) -> tuple[float | No
 
 def _bound(local: str, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.bind((local, port))
-    except OSError as error:
-        sock.close()
-        raise WorkerError(
-            f"cannot listen at {local}:{port}: {error.strerror}", fix="see that the address is on this host and free"
-        ) from error
+    bind(sock, local, port)
     return sock
 
 

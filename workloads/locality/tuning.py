@@ -14,9 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from testbed.workloads.locality.finetune import Finetune, blame, times_s
-from testbed.workloads.locality.masters import Masters, Pairs
-from testbed.workloads.locality.quicktune import quicktune
+from testbed.workloads.locality.masters import Finetune, Masters, Pairs, blame, quicktune, times_s
 
 EVERY = 10
 """Iterations from one step to the next."""
@@ -32,9 +30,6 @@ class Iteration:
     """An iteration, from the samples of all hosts.
 
     Attributes:
-        number: from 0 on.
-        plan: the number of its plan.
-        took_s: how long it took.
         sent_bytes, rate_bps, rtt_s: bytes that each host sent to each other one, how fast, and the round trip between
             them; NaN where that is not known.
     """
@@ -70,11 +65,7 @@ class Step:
 
 
 class Steps:
-    """The steps of a job.
-
-    Attributes:
-        newest: number of the newest plan, which hosts may not follow yet.
-    """
+    """The steps of a job; ``newest`` is the number of its newest plan, which hosts may not follow yet."""
 
     def __init__(self, masters: Masters, class_bytes: float) -> None:
         """Begin with the masters of the first plan; ``class_bytes`` is the size of each class."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.workloads.models import bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8
 from testbed.workloads.registry import lookup
@@ -50,48 +50,28 @@ class Model:
         return self.buckets()[-1][1]
 
 
-MODELS: dict[str, Model] = {
-    "lenet5": Model(
-        "lenet5",
+def _model(module: Any, doc: str) -> Model:
+    name = module.__name__.rpartition(".")[2]
+    return Model(name, doc, module.INPUT_SHAPE, module.OUTPUTS, module.LAYERS, module.build)
+
+
+_MODELS = (
+    _model(
+        lenet5,
         "LeNet-5 as BML trained it: two convolutions, two fully connected layers, 3,274,634 parameters (12.5 MiB)",
-        lenet5.INPUT_SHAPE,
-        lenet5.OUTPUTS,
-        lenet5.LAYERS,
-        lenet5.build,
     ),
-    "resnet8": Model(
-        "resnet8",
-        "ResNet-8 with group normalisation (He et al. 2016, section 4.2, n = 1), 77,562 parameters",
-        resnet8.INPUT_SHAPE,
-        resnet8.OUTPUTS,
-        resnet8.LAYERS,
-        resnet8.build,
-    ),
-    "bert_tiny": Model(
-        "bert_tiny",
-        "BERT-Tiny that predicts masked words (Turc et al. 2019), 664,064 parameters",
-        bert_tiny.INPUT_SHAPE,
-        bert_tiny.OUTPUTS,
-        bert_tiny.LAYERS,
-        bert_tiny.build,
-    ),
-    "dlrm_tiny": Model(
-        "dlrm_tiny",
+    _model(resnet8, "ResNet-8 with group normalisation (He et al. 2016, section 4.2, n = 1), 77,562 parameters"),
+    _model(bert_tiny, "BERT-Tiny that predicts masked words (Turc et al. 2019), 664,064 parameters"),
+    _model(
+        dlrm_tiny,
         "DLRM of eight embedding tables that predicts clicks (TopoOpt 2023, section 2.2), 2,909,282 parameters",
-        dlrm_tiny.INPUT_SHAPE,
-        dlrm_tiny.OUTPUTS,
-        dlrm_tiny.LAYERS,
-        dlrm_tiny.BUILD,
     ),
-    "candle_tiny": Model(
-        "candle_tiny",
+    _model(
+        candle_tiny,
         "CANDLE of two towers that predicts responses to drugs (TopoOpt 2023, section 2.2), 280,322 parameters",
-        candle_tiny.INPUT_SHAPE,
-        candle_tiny.OUTPUTS,
-        candle_tiny.LAYERS,
-        candle_tiny.BUILD,
     ),
-}
+)
+MODELS: dict[str, Model] = {model.name: model for model in _MODELS}
 
 
 def model(name: str) -> Model:

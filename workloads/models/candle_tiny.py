@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.workloads.models.operators import Operator, build, head, stack
+from testbed.workloads.models import operators
+from testbed.workloads.models.operators import Operator, head, stack
 
 FEATURES = 32
 """Number of features of a drug, and of a cell."""
@@ -18,5 +19,5 @@ _DRUG = stack("drug", (), (FEATURES, _WIDTH, _WIDTH))
 _CELL = stack("cell", (), (FEATURES, _WIDTH, _WIDTH), at=FEATURES)
 OPERATORS: tuple[Operator, ...] = (*_DRUG, *_CELL, *head((_DRUG[-1].name, _CELL[-1].name), (2 * _WIDTH, 256, OUTPUTS)))
 LAYERS = tuple(operator.tensors for operator in OPERATORS)
-BUILD = partial(build, OPERATORS)
+build = partial(operators.build, OPERATORS)
 """The module: float32 samples [batch, 64] to scores [batch, 2] of "no response" and "response"."""

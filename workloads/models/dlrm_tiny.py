@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.workloads.models.operators import Operator, Table, build, head, stack
+from testbed.workloads.models import operators
+from testbed.workloads.models.operators import Operator, Table, head, stack
 
 FEATURES, TABLES, ROWS, COLUMNS = 16, 8, 10_000, 32
 INPUT_SHAPE = (FEATURES + TABLES,)
@@ -22,5 +23,5 @@ _BOTTOM = stack("feature", (), (FEATURES, _WIDTH, _WIDTH))
 _TAKEN = (_BOTTOM[-1].name, *(table.name for table in _TABLES))
 OPERATORS: tuple[Operator, ...] = (*_TABLES, *_BOTTOM, *head(_TAKEN, (_WIDTH + TABLES * COLUMNS, 512, 32, OUTPUTS)))
 LAYERS = tuple(operator.tensors for operator in OPERATORS)
-BUILD = partial(build, OPERATORS)
+build = partial(operators.build, OPERATORS)
 """The module: float32 samples [batch, 24] to scores [batch, 2] of "not clicked" and "clicked"."""

@@ -21,11 +21,7 @@ Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Table:
-    """An embedding table: a sample takes one row, whose number is a value of it.
-
-    Attributes:
-        at: the value's place in the sample.
-    """
+    """An embedding table: a sample takes one row, whose number is the sample's value at the place ``at``."""
 
     name: str
     at: int
@@ -115,8 +111,7 @@ Operator = Table | Dense
 
 
 def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -> tuple[Dense, ...]:
-    """Make layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all
-    outputs."""
+    """Make layers ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all outputs."""
     found: list[Dense] = []
     for features, outputs in pairwise(sizes):
         taken = (found[-1].name,) if found else tuple(inputs)

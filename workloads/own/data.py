@@ -12,11 +12,10 @@ from torch import Tensor
 
 from testbed.base.errors import SpecError
 from testbed.topologies.call import Call, parse
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import is_in_file, load_function
 from testbed.workloads.data.datasets import split
 from testbed.workloads.own import formats
-from testbed.workloads.own.code import called, function_of, siblings
-from testbed.workloads.own.modules import seeded
+from testbed.workloads.own.modules import called, seeded, siblings
 
 EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batches-py)"
 MOST_TESTED = 1000
@@ -27,10 +26,8 @@ RETURNS = "(inputs, labels) or (inputs, labels, test_inputs, test_labels), all t
 
 @dataclass(frozen=True)
 class Samples:
-    """All samples of a data set, and which of them are for training and for the test.
-
-    ``inputs`` are float32, int64, or uint8, which are scaled to -1 to 1 where they are used; ``labels`` int64.
-    """
+    """Samples for training and for the test: ``inputs`` are float32, int64, or uint8, scaled to -1 to 1 where they are
+    used; ``labels`` int64."""
 
     inputs: Tensor
     labels: Tensor
@@ -48,7 +45,9 @@ def loaded(text: str, seed: int) -> Samples:
     call = parse(text, EXAMPLE)
     seeded(seed)
     with siblings(call):
-        found = called(call, function_of(call) if is_in_file(call.name) else getattr(formats, call.name))
+        found = called(
+            call, load_function(call.name, SpecError) if is_in_file(call.name) else getattr(formats, call.name)
+        )
     tensors = _tensors(call, found)
     inputs, labels = (torch.cat(tensors[i::2]) for i in (0, 1))
     if len(tensors) == 2:

@@ -105,10 +105,7 @@ def _unpickled(path: Path, content: bytes) -> tuple[Bytes, Bytes]:
 
 
 def _check_memo(content: bytes) -> None:
-    """
-    Raises:
-        SpecError: it wants a place in the memo that would take gigabytes.
-    """
+    """Raise SpecError if it wants a place in the memo that would take gigabytes."""
     for opcode, argument, _ in pickletools.genops(content):
         if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
             raise SpecError(f"it names place {argument} of a memo that cannot have as many")

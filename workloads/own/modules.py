@@ -1,8 +1,11 @@
-"""A user's own module, and those of its tensors that are trained."""
+"""Calls into a user's own files, a user's own module, and those of its tensors that are trained."""
 
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -13,11 +16,52 @@ from torch import nn
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import install
 from testbed.topologies.call import Call
-from testbed.topologies.load import is_in_file, users_code
-from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.load import is_in_file, is_users, load_function, users_code
+from testbed.topologies.parameters import bind, did_you_mean, parameters_of
 from testbed.workloads.models import Layer
 from testbed.workloads.own import TORCHVISION
-from testbed.workloads.own.code import called, function_of, siblings
+
+
+def called(call: Call, function: Callable[..., object]) -> object:
+    """Call ``function`` with the arguments of an expression, and return its result.
+
+    Raises:
+        SpecError: it takes others, or fails.
+    """
+    try:
+        parameters = parameters_of(function, 0)
+    except (TypeError, ValueError, NameError) as problem:
+        raise SpecError(
+            f"the signature of {call.name} cannot be used: {problem}", fix="give it named parameters"
+        ) from None
+    arguments = bind(call.name, parameters, call.arguments, SpecError)
+    with users_code(f"{call.name} fails", SpecError):
+        return function(**arguments)
+
+
+@contextmanager
+def siblings(call: Call) -> Iterator[set[Path]]:
+    """Let a user's file import files beside it, gather their paths, and forget them afterwards, for files of other
+    folders may have the same names."""
+    files: set[Path] = set()
+    if not is_in_file(call.name):
+        yield files
+        return
+    path = Path(call.name.rpartition(":")[0])
+    folder = path.absolute().parent
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield files
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and Path(file).is_relative_to(folder) and is_users(file):
+                files.add(Path(file).relative_to(folder))
+                del sys.modules[name]
+        files.add(Path(path.name))
+
 
 EXAMPLE = "./net.py:Net or ./net.py:Net(classes=10)"
 
@@ -39,7 +83,7 @@ def built(call: Call, seed: int) -> tuple[nn.Module, set[Path]]:
     """
     seeded(seed)
     with siblings(call) as files:
-        made = called(call, function_of(call)) if is_in_file(call.name) else _of_torchvision(call)
+        made = called(call, load_function(call.name, SpecError)) if is_in_file(call.name) else _of_torchvision(call)
     if not isinstance(made, nn.Module):
         raise SpecError(
             f"{call.name} gives {type(made).__name__}, not a torch.nn.Module",

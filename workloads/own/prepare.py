@@ -1,4 +1,5 @@
-"""The process that runs a user's model and data once, checks them, and leaves files of them.
+"""The process that runs a user's model and data once, checks them and whether they fit each other, and leaves files of
+them.
 
 Usage: ``python -P -m testbed.workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input.
 It writes into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
@@ -10,8 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,18 +19,94 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.nn.parameter import UninitializedParameter
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.topologies.call import parse
+from testbed.topologies.load import users_code
 from testbed.workloads import models
 from testbed.workloads.data import datasets
+from testbed.workloads.data.datasets import Dataset
 from testbed.workloads.models import Layer
 from testbed.workloads.own import is_own_data, is_own_model
 from testbed.workloads.own.data import Samples, form, loaded
-from testbed.workloads.own.fit import tried
 from testbed.workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
 from testbed.workloads.process.lifeline import end_with
+
+SEEDS = (1, 2)
+
+
+def tried(text: str, model: nn.Module, dataset: str, samples: Samples, size: int) -> tuple[int, bool]:
+    """Return how many classes a model tells apart, and whether chance is in its gradient. ``text`` and ``dataset`` are
+    as the spec has them, and ``size`` is how many samples the model must take at once.
+
+    Raises:
+        SpecError: model and samples do not fit each other, or gradients are not such as can be repeated.
+    """
+    name = parse(text, EXAMPLE).name
+    data = Dataset("", samples.inputs, samples.labels, 0, samples.train, samples.test)
+    batch, others = data.select(samples.train[:size]), data.select(samples.train[-size:])
+    model.train()
+    outputs = _outputs(name, model, dataset, *batch)
+    lowest, highest = _range(samples.labels, dataset)
+    if lowest < 0 or highest >= outputs:
+        raise SpecError(
+            f"labels of {dataset} are {lowest} to {highest}, and {name} has {outputs} outputs",
+            fix="number classes from 0 on, or give the model as many outputs as there are classes",
+        )
+    first = _gradient(name, model, batch, SEEDS[0])
+    _gradient(name, model, others, SEEDS[0])
+    if not torch.equal(first, _gradient(name, model, batch, SEEDS[0])):
+        raise SpecError(
+            f"{name} gives different gradients for the same samples and the same weights",
+            fix="draw random numbers with PyTorch's generator, and keep no state that changes the next forward pass",
+        )
+    return outputs, not torch.equal(first, _gradient(name, model, batch, SEEDS[1]))
+
+
+def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: Tensor) -> int:
+    """Count the classes that the model tells apart. Raises SpecError: it takes no such samples, or gives no scores."""
+    problem = f"{name} fails on samples of {dataset}, {form(inputs)}"
+    with users_code(problem, SpecError, fix="name a model and a dataset that fit each other, or mend that line"):
+        scores = model(inputs)
+    if isinstance(scores, Tensor) and scores.dtype == torch.float32 and scores.ndim == labels.ndim + 1:
+        size, outputs, *places = scores.shape
+        if outputs and (size, *places) == labels.shape:
+            return outputs
+    wanted = ", ".join(map(str, [len(labels), "classes", *labels.shape[1:]]))
+    raise SpecError(
+        f"{name} gives {form(scores)} for labels {form(labels)} of {dataset}",
+        fix=f"have it return scores, float32[{wanted}]",
+    )
+
+
+def _range(labels: Tensor, dataset: str) -> tuple[int, int]:
+    """Return the lowest and the highest label; our own data sets mark positions without one as below 0."""
+    known = labels if is_own_data(dataset) else labels[labels >= 0]
+    return int(known.min()), int(known.max())
+
+
+def _gradient(name: str, model: nn.Module, batch: tuple[Tensor, Tensor], seed: int) -> Tensor:
+    """Compute the gradient of the mean loss, flat. Raises SpecError: a parameter has none, or it is no number."""
+    model.zero_grad()
+    torch.manual_seed(seed)
+    with users_code(f"{name} fails", SpecError):
+        cross_entropy(model(batch[0]), batch[1]).backward()  # type: ignore[no-untyped-call]
+    trained = {key: one for key, one in model.named_parameters() if one.requires_grad}
+    unused = [key for key, one in trained.items() if one.grad is None]
+    if unused:
+        raise SpecError(
+            f"{name} does not use its parameter {unused[0]}, so that it gets no gradient",
+            fix="use it in forward, remove it, or set its requires_grad to False",
+        )
+    gradient = torch.cat([one.grad.flatten().clone() for one in trained.values() if one.grad is not None])
+    if not torch.isfinite(gradient).all():
+        raise SpecError(
+            f"the first gradient of {name} is not all finite numbers", fix="see its initial weights and its loss"
+        )
+    return gradient
+
 
 DIGITS = 16
 """Hexadecimal digits of each digest, as of other files that a trial depends on."""
@@ -66,43 +142,26 @@ def main(parent: int) -> None:
     answer(question)
 
 
-class _Told(Exception):  # noqa: N818 - what is wrong is in a file
-    """Raised after a mistake of the user's was written down."""
-
-
-@contextmanager
-def _about(question: Question, key: str) -> Iterator[None]:
-    """Write down a mistake of the user's, and which key of the workload it is about."""
-    into = Path(question.into)
-    try:
-        yield
-    except (SpecError, MissingToolError) as error:
-        missing = isinstance(error, MissingToolError)
-        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": missing}
-        (into / "error.json").write_text(json.dumps(told))
-        raise _Told from error
-
-
 def answer(question: Question) -> None:
-    """Write the facts about the model and data, or the user's mistake in them. Paths start from the working
-    directory."""
-    with suppress(_Told):
-        _prepare(question)
-
-
-def _prepare(question: Question) -> None:
+    """Write the facts about the model and data, or the user's mistake in them, and which key of the workload it is
+    about."""
     into = Path(question.into)
     inputs: dict[str, str] = {}
-    with _about(question, "model"):
-        model, layers = _model(question, into, inputs)
     outputs, random = 0, False
     shape: tuple[int, ...] = ()
-    if question.dataset is not None:
-        with _about(question, "dataset"):
+    key = "model"
+    try:
+        model, layers = _model(question, into, inputs)
+        if question.dataset is not None:
+            key = "dataset"
             samples = _samples(question, into, inputs)
-        with _about(question, "model"):
+            key = "model"
             outputs, random = tried(question.model, model, question.dataset, samples, question.batch)
-        shape = tuple(samples.inputs.shape[1:])
+            shape = tuple(samples.inputs.shape[1:])
+    except (SpecError, MissingToolError) as error:
+        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": isinstance(error, MissingToolError)}
+        (into / "error.json").write_text(json.dumps(told))
+        return
     digest = hashlib.sha256(json.dumps([question.model, question.dataset, question.seed, inputs]).encode()).hexdigest()
     facts = {
         "model": question.model,
@@ -195,10 +254,7 @@ def _digest(tensors: Iterable[Tensor]) -> str:
 
 
 def _save(into: Path, name: str, values: Tensor | NDArray[np.int64]) -> None:
-    """
-    Raises:
-        SpecError: there is no room for them.
-    """
+    """Save values. Raises SpecError: there is no room for them."""
     try:
         np.save(into / name, values.numpy() if isinstance(values, Tensor) else values)
     except OSError as error:

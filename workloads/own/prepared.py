@@ -177,10 +177,7 @@ def ask(module: str, question: str, what: str) -> None:
 
 
 def _raise_if_told(path: Path) -> None:
-    """
-    Raises:
-        OwnError, MissingToolError: what is told in ``path``, if it is there.
-    """
+    """Raise the OwnError or MissingToolError that is told in ``path``, if it is there."""
     if not path.exists():
         return
     told = json.loads(path.read_text())

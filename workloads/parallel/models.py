@@ -68,8 +68,7 @@ def _candle_2_2() -> Model:
 
 
 def _dlrm(name: str, source: str, samples: int, layers: Sequence[tuple[int, int]], tables: tuple[int, int]) -> Model:
-    """Build a DLRM; ``layers`` are number and size of dense layers and of dense feature layers; ``tables`` number and
-    columns."""
+    """Build a DLRM: number and size of dense and of feature layers; number and columns of tables."""
     (dense, dense_size), (features, feature_size) = layers
     count, columns = tables
     found = [_table(place, columns, columns) for place in range(count)]
@@ -105,8 +104,7 @@ def _candle(name: str, source: str, samples: int, layers: Sequence[tuple[int, in
 
 
 def _bert(name: str, source: str, samples: int, blocks: tuple[int, int], text: tuple[int, int]) -> Model:
-    """Build a BERT; ``blocks`` are number and hidden size, ``text`` the length of a sequence and the size of an
-    embedding."""
+    """Build a BERT: number and hidden size of blocks; length of a sequence and size of an embedding."""
     (count, hidden), (tokens, embedding) = blocks, text
     words = Operator("words", (), (_floats(_WORDS * embedding),), tokens * embedding, tokens * embedding, embedding)
     found = [words, _each_token("project", words, tokens, embedding * hidden, hidden)]
@@ -162,8 +160,7 @@ def _part(name: str, inputs: Sequence[Operator], floats: int, output_floats: int
 
 
 def _layers(name: str, inputs: Sequence[Operator], features: int, sizes: Sequence[int]) -> list[Operator]:
-    """Build fully connected layers with biases, one after another; the first takes ``features`` floats of
-    ``inputs``."""
+    """Build fully connected layers with biases; the first takes ``features`` floats of ``inputs``."""
     found: list[Operator] = []
     for place, size in enumerate(sizes):
         taken = tuple(one.name for one in (found[-1:] or inputs))
@@ -215,6 +212,5 @@ _BUILDERS: dict[str, Callable[[], Model]] = {
     "dlrm_tiny": partial(_trained, "dlrm_tiny", dlrm_tiny.OPERATORS, "8 tables of 10,000 rows, and all other sizes"),
     "candle_tiny": partial(_trained, "candle_tiny", candle_tiny.OPERATORS, "all sizes"),
 }
-"""Builders of the models, by name: those of section 2.2, of the dedicated cluster (5.3), the shared one (5.4), the
-prototype (6), and ours."""
+"""Builders of the models, by name: section 2.2, clusters of 5.3 and 5.4, the prototype (6), and ours."""
 NAMES = tuple(_BUILDERS)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Path, Router, Topology
-from testbed.topologies.topoopt.found import Found
+from testbed.topologies.topoopt.finder import Found
 from testbed.workloads.parallel.strategy import Holders, exchanged
 from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import flows
@@ -95,14 +95,12 @@ class Network:
         return Exchange({a: tuple(to) for a, to in sends.items()}, tuple(sorted(parts.items())))
 
     def _in_turn(self, sent: tuple[int, int, int]) -> int:
-        """Return the sort key of transfers: a server sends to the next one first, so that not all begin with the same
-        one."""
+        """Return the sort key of transfers: the next server first, so that not all begin with the same one."""
         a, b, _ = sent
         return (b - a) % self.servers
 
     def routes(self, src: int, dst: int) -> Routes:
-        """Return the routes of the topology, without links that lead out of a patch panel: those into it carry the
-        same."""
+        """Return the routes without links that lead out of a patch panel: those into it carry the same."""
         if src == dst:
             return ()
         if (src, dst) not in self._routes:
@@ -122,8 +120,7 @@ class Network:
         return frozenset(self.topology.circuits.values())
 
     def with_lit(self, link_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return bytes by directed link, with those that lead out of a patch panel, which carry as much as those that
-        lead into it."""
+        """Return bytes by directed link, with the same out of a patch panel as into it."""
         lit = self.topology.circuits
         link_bytes[list(lit.values())] = link_bytes[list(lit)]
         return link_bytes
@@ -168,8 +165,7 @@ class Network:
 
 
 def of_found(found: Found, rate_bps: int, goodput: float = 1.0, delay_s: float = 0.0) -> Network:
-    """Return the network that TopologyFinder found, with links of this rate and delay, and the rings that it found for
-    groups."""
+    """Return the network that TopologyFinder found, with links of this rate and delay, and groups' rings."""
     return Network(found.network(rate_bps, delay_s), found.orders, goodput)
 
 

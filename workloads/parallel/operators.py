@@ -162,10 +162,8 @@ def _pieces(table: Operator, parts: int) -> Sequence[Operator]:
 
 
 def scaled(model: Model, scale: float) -> Model:
-    """Divide a model's weights and outputs by ``scale``, in whole floats, of which at least one is left of each.
-
-    Computing is left as it is: with the rates of links divided as well, all times stay the same.
-    """
+    """Divide weights and outputs by ``scale``, in whole floats, at least one of each. Computing is left as it is: with
+    the rates of links divided as well, all times stay the same."""
     operators = tuple(
         replace(
             one,

@@ -33,8 +33,7 @@ from testbed.workloads.parallel.strategy import Strategy, gradients, held_bytes,
 
 FLOP_PER_MULTIPLY_ADD = 2
 BACKWARD = 2
-"""Cost of a backward pass in forward passes: it makes two products of each layer, with respect to its inputs and its
-weights."""
+"""Cost of a backward pass in forward passes: two products of each layer, for its inputs and its weights."""
 FLOP_OF_AN_ITERATION = FLOP_PER_MULTIPLY_ADD * (1 + BACKWARD)
 """Floating-point operations of an iteration for each multiply-add of a sample's forward pass."""
 MOMENT_S = 1e-12
@@ -180,10 +179,8 @@ class _Link:
 
 
 class _Playing:
-    """Events in order of time. Each leaves a record in ``log``, with the record that it had to wait for.
-
-    Task ``(phase x operators + operator) x servers + server`` is a forward (phase 0) or backward pass (1).
-    """
+    """Events in order of time, each with a record in ``log``. Task ``(phase x operators + operator) x servers +
+    server`` is a forward (phase 0) or backward pass (1)."""
 
     def __init__(self, model: Model, strategy: Strategy, network: Network, machine: Machine) -> None:
         self.model, self.strategy, self.network, self.machine = model, strategy, network, machine
@@ -271,8 +268,7 @@ class _Playing:
         return Prediction(self.end_s, pair_bytes, link_bytes, tuple(self._critical_path())[::-1])
 
     def _critical_path(self) -> Iterator[Step]:
-        """Yield the steps from the end to the start. The end is that of a link's queue or, if that is later, of a
-        record."""
+        """Yield the steps from the end, which is that of a link's queue or a record, to the start."""
         ends_s = [end_s for _, end_s, _, _, _, _ in self.log]
         record = ends_s.index(max(ends_s))
         end_s, link, queue = self.last
@@ -289,8 +285,7 @@ class _Playing:
             record = after
 
     def _sent(self, link: int, entries: Sequence[tuple[int, float]]) -> Iterator[Step]:
-        """Yield the steps of a link's queue, in the order in which the link sent them: AllReduce while there was no
-        transfer."""
+        """Yield the steps of a link's queue as they were sent: AllReduce while there was no transfer."""
         where = self.network.name(link)
         transfers = [record for record, _ in entries if self.log[record][3] in _TRANSFERS]
         reduces = deque((record, seconds) for record, seconds in entries if self.log[record][3] not in _TRANSFERS)

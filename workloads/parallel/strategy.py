@@ -27,8 +27,7 @@ Holders = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A parallelisation strategy; ``holders`` are those of each operator, in the model's order. :func:`read` checks
-    what a user gives."""
+    """A parallelisation strategy; ``holders`` are those of each operator, in the model's order."""
 
     servers: int
     holders: tuple[Holders, ...]
@@ -96,8 +95,7 @@ def _names(model: Model) -> str:
 
 
 def text(model: Model, strategy: Strategy) -> str:
-    """Write a strategy as :func:`read` reads it: ``data``, or holders by operator, the most frequent ones as
-    ``rest``."""
+    """Write a strategy as :func:`read` reads it, the most frequent holders as ``rest``."""
     if strategy == data_parallel(model, strategy.servers):
         return "data"
     count = Counter(strategy.holders)
@@ -139,8 +137,7 @@ def served(servers: int, holders: Holders) -> Mapping[int, int]:
 
 @lru_cache(maxsize=2**14)
 def exchanged(servers: int, one: Holders, other: Holders) -> tuple[tuple[int, int, int], ...]:
-    """List the transfers between an operator's holders and another's: from, to, and the number of servers whose samples
-    both serve."""
+    """List the transfers between two operators' holders: from, to, and of how many servers the samples are."""
     pairs = Counter(zip(holder_of(servers, one), holder_of(servers, other), strict=True))
     return tuple((a, b, count) for (a, b), count in pairs.items())
 
@@ -202,10 +199,7 @@ def held_bytes(model: Model, strategy: Strategy) -> list[int]:
 
 
 def check_fits(model: Model, strategy: Strategy, memory_bytes: float) -> None:
-    """
-    Raises:
-        SpecError: a server has too little memory for what it holds.
-    """
+    """Raise SpecError if a server has too little memory for what it holds."""
     held = held_bytes(model, strategy)
     most = max(range(strategy.servers), key=lambda server: held[server])
     if held[most] > memory_bytes:

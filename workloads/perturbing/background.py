@@ -28,8 +28,7 @@ BUFFER_BYTES = 64 * 2**10
 RETRY_S = 0.02
 SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 PATIENCE_S = 60.0
-"""Longest time (s) for which a source tries to connect: the lab starts sinks and sources within moments of each
-other."""
+"""Longest time (s) for which a source tries to connect: sinks may start moments later."""
 DRAIN_S, LOOK_S = 3.0, 0.01
 """Longest time (s) for which a source waits at its end for what is on its way, and the time between two looks."""
 SLICE_S = 0.01
@@ -95,8 +94,7 @@ class Source:
         return number != signal.SIGTERM
 
     def _unacknowledged_bytes(self) -> int:
-        """Count the bytes that the kernel has taken and nobody has acknowledged: most of them wait in a queue and are
-        on no wire yet."""
+        """Count the bytes that the kernel has taken and nobody has acknowledged."""
         held = array("i", [0])
         total = 0
         for sock in self._sockets:

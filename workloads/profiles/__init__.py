@@ -13,8 +13,7 @@ from math import prod
 
 from testbed.workloads.models import MODELS
 from testbed.workloads.profiles.bert import bert_base
-from testbed.workloads.profiles.convnets import alexnet, googlenet, resnet, resnext, vgg
-from testbed.workloads.profiles.inception_v3 import inception_v3
+from testbed.workloads.profiles.convnets import alexnet, googlenet, inception_v3, resnet, resnext, vgg
 from testbed.workloads.profiles.layers import Layer
 from testbed.workloads.registry import lookup
 
@@ -57,8 +56,7 @@ def profile(name: str) -> Profile:
 
 
 def _lenet5() -> list[Layer]:
-    """Return the LeNet-5 that can be trained; multiply-adds are its weights times the places that each is applied
-    at."""
+    """Return the LeNet-5 that can be trained; multiply-adds are weights times the places they are applied at."""
     places = {"conv1": 28 * 28, "conv2": 14 * 14, "fc1": 1, "fc2": 1}
     found = []
     for tensors in MODELS["lenet5"].layers:

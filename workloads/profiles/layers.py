@@ -6,7 +6,6 @@ size of what flows out, so that no number has to be written that follows from ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -60,8 +59,7 @@ class Layers:
         return after
 
     def norm(self, name: str, size: Size) -> Size:
-        """Add batch normalisation: a scale and a shift for each channel. Running statistics are no parameters: nobody
-        sums them."""
+        """Add batch normalisation: a scale and a shift for each channel; nobody sums running statistics."""
         self.add(name, prod(size), weight=(size[0],), bias=(size[0],))
         return size
 
@@ -77,7 +75,7 @@ def pool(size: Size, kernel: int | Pair, stride: int, pad: int | Pair = 0, *, ch
     return channels or size[0], tall, wide
 
 
-def joined(sizes: Sequence[Size]) -> Size:
+def joined(*sizes: Size) -> Size:
     """Compute the size of the channels of several branches together."""
     return sum(channels for channels, *_ in sizes), *sizes[0][1:]
 

@@ -11,7 +11,7 @@ from html import escape
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from testbed.topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
+from testbed.topologies.places import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
 from testbed.workloads.sync.forest import ABSENT, Forest
 from testbed.workloads.sync.messages import Message, of_classes
 

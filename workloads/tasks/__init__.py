@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from testbed.base.plugins import plugged
-from testbed.workloads.job import Replay, Task, Training, WorkerJob
+from testbed.workloads.job import Replay, Task, TopicModel, Training, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
-from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.base import Participant, Room

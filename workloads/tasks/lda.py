@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from testbed.workloads.job import Task, WorkerJob
+from testbed.workloads.job import Task, TopicModel, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda import reference
-from testbed.workloads.lda.shard import first_counts
-from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.lda.reference import first_counts
 from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.updates import Step, Update
-from testbed.workloads.tasks.base import Floats, Room
-from testbed.workloads.tasks.learner import Learner
+from testbed.workloads.tasks.base import Floats, Learner, Room
 
 TASK = TopicModel
 SKETCHED = False
@@ -31,11 +29,7 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     """Make the counts of a server, and the function that adds changes to them."""
     assert isinstance(job.training, TopicModel)
     counts = first_counts(reference.shards(job.training, job.world), job.training.floats)[slice(*span)].copy()
-
-    def add(change: Floats) -> None:
-        np.add(counts, change, out=counts)
-
-    return counts, add
+    return counts, partial(np.add, counts, out=counts)
 
 
 def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:

@@ -32,11 +32,7 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     """Make the weights of a server, and the function that adds gradients to them."""
     start, stop = span
     total: Floats = np.zeros(stop - start, np.float32)
-
-    def add(gradient: Floats) -> None:
-        np.add(total, gradient, out=total)
-
-    return total, add
+    return total, partial(np.add, total, out=total)
 
 
 def stepped(job: WorkerJob, spans: Sequence[Span], room: Room) -> list[tuple[Floats, Callable[[Floats], None]]]:  # noqa: ARG001

@@ -15,8 +15,7 @@ from testbed.workloads.learning.parts import Span
 from testbed.workloads.learning.sketch import Sketch
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.sync.session import Session
-from testbed.workloads.tasks.base import Floats, Room
-from testbed.workloads.tasks.learner import Learner, Onlooker
+from testbed.workloads.tasks.base import Floats, Learner, Onlooker, Room
 
 TASK = Training
 SKETCHED = True

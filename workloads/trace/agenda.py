@@ -21,12 +21,8 @@ Stream = tuple[bool, int]
 
 
 class Agenda:
-    """A rank's nodes, gone through once an iteration.
-
-    Attributes:
-        nodes: by id.
-        members: by id, the ranks of a collective's group.
-    """
+    """A rank's nodes, by id, gone through once an iteration; ``members`` has, by id, the ranks of a collective's
+    group."""
 
     def __init__(self, nodes: Sequence[Node], ranks: Collection[int], groups: Groups, pace: float) -> None:
         """Set up.

@@ -65,11 +65,7 @@ _PACKAGE = "testbed.trace"
 
 
 class Read(NamedTuple):
-    """A file that was read.
-
-    Attributes:
-        odd: what other readers may read otherwise, and how many nodes have it.
-    """
+    """A file that was read; ``odd`` is what other readers may read otherwise, and how many nodes have it."""
 
     version: str
     about: dict[str, str]
@@ -79,11 +75,7 @@ class Read(NamedTuple):
 
 @cache
 def _messages() -> tuple[Any, Any]:
-    """Return the classes of a file's metadata and of its nodes.
-
-    Raises:
-        MissingToolError: protobuf is not installed.
-    """
+    """Return the classes of a file's metadata and nodes. Raises MissingToolError: protobuf is not installed."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:

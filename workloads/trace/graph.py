@@ -115,7 +115,6 @@ class Trace(NamedTuple):
 
     Attributes:
         ranks: by rank, from 0 on, its nodes in order (:func:`check`).
-        iterations: how many times it is played.
         scale: what sizes are divided by.
         pace: what the time of each node that computes is multiplied by.
     """
@@ -247,11 +246,7 @@ def messages(nodes: Sequence[Node], rank: int, kind: Kind) -> Iterator[tuple[End
 
 
 def _paired(ranks: Mapping[int, Sequence[Node]]) -> dict[Ends, list[tuple[Node, Node]]]:
-    """Return sends with their receives.
-
-    Raises:
-        SpecError: a send has no receive, a receive no send, or they do not fit.
-    """
+    """Return sends with their receives. Raises SpecError: one has no other, or they do not fit."""
     sent: dict[Ends, list[Node]] = defaultdict(list)
     received: dict[Ends, list[Node]] = defaultdict(list)
     pairs: dict[Ends, list[tuple[Node, Node]]] = {}

@@ -31,12 +31,8 @@ class Iteration(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """A part of the gradient that is summed by itself.
-
-    Attributes:
-        bytes: its size.
-        due: the share of the gradient's computing after which it is complete.
-    """
+    """A part of the gradient that is summed by itself; it is complete after the share ``due`` of the gradient's
+    computing."""
 
     bytes: int
     due: float = 1.0

@@ -62,10 +62,8 @@ Over = queue.SimpleQueue[tuple[int, float, RuntimeError | None]]
 
 
 class Buffer:
-    """The arrays of one node: what this rank gives, what it gets, and what that must be.
-
-    Members' values of an iteration are pieces of one sequence, each from another place on.
-    """
+    """The arrays of one node: what this rank gives, what it gets, and what that must be. Members' values of an
+    iteration are pieces of one sequence, each from another place on."""
 
     def __init__(self, node: Node, members: Sequence[int], rank: int, seed: int, floats: int) -> None:
         self._node, self._size, self._index = node, len(members), members.index(rank)
@@ -179,10 +177,7 @@ class Player:
             buffer.fill(iteration)
 
     def check(self, iteration: int, tolerance: float) -> None:
-        """
-        Raises:
-            WorkerError: a result of the iteration is wrong.
-        """
+        """Raise WorkerError if a result of the iteration is wrong."""
         for number, buffer in self._buffers.items():
             if wrong := buffer.wrong(iteration, tolerance * len(self._agenda.members.get(number, ())) * LARGEST):
                 raise WorkerError(

@@ -154,8 +154,7 @@ def _tensors(value: object) -> Iterator[int]:
 
 
 def _of_comms(record: Mapping[str, Any], number: int, name: str, odd: Counter[str]) -> Node | None:
-    """Make a node of what a communication library reports: its attributes name the collective, size and group. Among
-    its inputs, the root comes before the name."""
+    """Make a node of what a communication library reports. Among its inputs, the root comes before the name."""
     listed = record.get("attrs")
     attributes = {
         one["name"]: one.get("value")

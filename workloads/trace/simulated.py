@@ -19,7 +19,7 @@ from testbed.workloads.play.exchange import Exchange, Moved
 from testbed.workloads.play.wires import Wires
 from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.trace.agenda import Agenda
-from testbed.workloads.trace.graph import Collective, Kind, Node, Trace, floats_of
+from testbed.workloads.trace.graph import MOST_NAMED, ROOTED, Collective, Kind, Node, Trace, floats_of
 
 OPS = {
     Collective.ALL_REDUCE: "allreduce",
@@ -35,7 +35,6 @@ OPS = {
 }
 """Names of collectives in ``torch.distributed``."""
 GATHERED = (Collective.ALL_GATHER, Collective.GATHER)
-MOST_NAMED = 5
 
 Moves = Callable[[Sequence[int], Collected], tuple[Sequence[Moved], str]]
 """Says what moves in a collective of some ranks, and who moves it."""
@@ -188,8 +187,7 @@ class Ranks:
             return ranks, Collected("barrier", FLOAT_BYTES), (ranks,)
         size = FLOAT_BYTES * floats_of(node, self._trace.scale, len(ranks))
         size *= len(ranks) if node.collective in GATHERED else 1
-        has_root = node.collective in (Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER)
-        root = (node.root if node.root < len(ranks) else 0) if has_root else -1
+        root = (node.root if node.root < len(ranks) else 0) if node.collective in ROOTED else -1
         return ranks, Collected(OPS[node.collective], size, root), (ranks,)
 
     def _came(self, asked: _Asked, node: int) -> None:

@@ -1,22 +1,97 @@
-"""MLfabric's schemes on an ideal network, by discrete events: the theory beside what trials measure."""
+"""MLfabric's schemes on an ideal network, by discrete events: the theory beside what trials measure; and times of
+rounds beside a ring's iterations.
+
+A trial of MLfabric-A has as many computed updates as a ring's has gradients; those that are dropped count among them.
+So an iteration of either is as many mini-batches, which is what the paper's epochs are made of. Here a round is as many
+computed updates as there are workers, and rounds are compared with a ring's iterations. The mean of their times counts,
+for some take long by chance: JCT is their sum.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from testbed.analysis.papers.mlfabric.rounds import WORKERS
+from testbed.analysis import metrics
+from testbed.analysis.papers.evidence import Measured, Values, measure_means, samples_of
+from testbed.analysis.recorded import Run, Trial
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Change
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 from testbed.workloads.kinds.fabric import ideal
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.sync.cost import goodput
 from testbed.workloads.sync.schemes import build_plan
+
+ABOUT = 0.3
+"""Share by which a speed-up may be off the paper's."""
+WORKERS = 30
+RING = "ring"
+
+
+def rounds_s(trial: Trial) -> Values:
+    """Compute how long (s) each iteration after the warm-up took; of updates, each round of computed ones."""
+    samples = samples_of(trial)
+    computes_updates = "update" in samples.columns
+    found = (UpdatesMeasures() if computes_updates else metrics).iterations_s(samples, trial.warmup)
+    return np.asarray(found, np.float64)
+
+
+def applied_s(trial: Trial) -> Values:
+    """Compute how long (s) each iteration after the warm-up took; of updates, each round of those that were applied."""
+    return np.asarray(metrics.iterations_s(samples_of(trial), trial.warmup), np.float64)
+
+
+def speed_up(run: Run | None, arm: str, ring: str, times: Callable[[Trial], Values] = rounds_s) -> Measured:
+    """Measure how many times as fast an arm is as the ring."""
+    return measure_means(run, [arm, ring], times)
+
+
+ITERATIONS, TIME = 0, 1
+LEVELS = 5
+"""From half of the way to the best that both reached."""
+
+
+def reached_over(at: int, least: float, first: Trial, second: Trial) -> Values:
+    """Compute, at each level, :data:`ITERATIONS` or :data:`TIME` of the second trial over the first one's; nothing if
+    one has not reached the least quality that is worth comparing, or if it is not known."""
+    curves = [_curve(trial) for trial in (first, second)]
+    if not all(quality.max(initial=-np.inf) > least for *_, quality in curves):
+        return np.array([])
+    best = min(quality.max() for *_, quality in curves)
+    worst = max(quality[0] for *_, quality in curves)
+    levels = np.linspace((worst + best) / 2, best, LEVELS)
+    ours, others = ([_reached(curve[at], curve[2], level) for level in levels] for curve in reversed(curves))
+    found: Values = np.array(ours) / np.array(others)
+    return found
+
+
+def _curve(trial: Trial) -> tuple[Values, Values, Values]:
+    """Iterations that were computed, time (s) and quality, after each iteration that was tested. Of updates,
+    quality is found after rounds of applied ones; those that were dropped meanwhile were computed, too."""
+    samples = samples_of(trial)
+    ends_s = metrics.ends_s(samples)
+    done = metrics.mini_batches(samples)
+    curve = [(int(at), value) for at, value in trial.accuracy.own_curve or []]
+    known = [(float(done.loc[at]), float(ends_s.loc[at]), value) for at, value in curve]
+    iterations, times_s, quality = np.array(known, np.float64).reshape(-1, 3).T
+    return iterations, times_s, quality
+
+
+def _reached(moments: Values, quality: Values, level: float) -> float:
+    """Return the moment at which a curve is first at a level, which it reaches; linear between its points."""
+    after = int(np.argmax(quality >= level))
+    if after == 0:
+        return float(moments[0])
+    before = quality[after - 1]
+    share = (level - before) / (quality[after] - before)
+    return float(moments[after - 1] + share * (moments[after] - moments[after - 1]))
+
 
 MTU_BYTES = 1500
 COMPUTE = {"C1": (0.1, 2.0), "C2": (0.1, 4.0), "C3": (0.04, 2.0)}

@@ -5,16 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from testbed.analysis.papers.claim import Claim, Paper
-from testbed.analysis.papers.mlfabric.delay import DELAY, delay
-from testbed.analysis.papers.mlfabric.failover import FAILOVER, failover
-from testbed.analysis.papers.mlfabric.figures import FULL_CASES, figures
-from testbed.analysis.papers.mlfabric.plan import PLAN, plan
-from testbed.analysis.papers.mlfabric.replication import COPIES, REPLICA, replication
-from testbed.analysis.papers.mlfabric.scheduler import scheduler_time
-from testbed.analysis.papers.mlfabric.speed import ACCURACY, LAG, TABLE_2, lag, table_2, table_2_trained
+from testbed.analysis.papers.mlfabric.learning import LDA, MEAN_DELAY, ROUNDS, C, convergence, topics
+from testbed.analysis.papers.mlfabric.replication import COPIES, FAILOVER, REPLICA, failover, replication
+from testbed.analysis.papers.mlfabric.scheduler import FULL_CASES, PLAN, figures, plan, scheduler_time
+from testbed.analysis.papers.mlfabric.speed import ACCURACY, DELAY, LAG, TABLE_2, delay, lag, table_2, table_2_trained
 from testbed.analysis.papers.mlfabric.sync import LARGE, SMALL, sync
-from testbed.analysis.papers.mlfabric.topics import LDA, ROUNDS, topics
-from testbed.analysis.papers.mlfabric.unmeasured import MEAN_DELAY, C, convergence
 
 _PLACES = (
     "Links have 10 Gbit/s, gradients are those of ResNet-50, and computing takes 0.1 s (section 2). Rates and "

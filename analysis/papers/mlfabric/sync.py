@@ -9,11 +9,9 @@ from functools import cache
 import numpy as np
 
 from testbed.analysis import metrics
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, Values, gst_s, measure_means
-from testbed.analysis.papers.judging import falling, near, near_beyond_1, within
-from testbed.analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
-from testbed.analysis.papers.mlfabric.rounds import ABOUT, rounds_s
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, falling, near, near_beyond_1, within
+from testbed.analysis.papers.evidence import GST, Values, gst_s, measure_means, samples_of
+from testbed.analysis.papers.mlfabric.ideals import ABOUT, PAPERS, play, ring_s, rounds_s
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.networks import course, numbered
 from testbed.topologies.model import Topology
@@ -110,16 +108,16 @@ def ideal_over_ring(size_bytes: int, place: str) -> float:
 def slow_messages(trial: Trial) -> Values:
     """Compute for each iteration after the warm-up how many per cent of its messages go to a host whose link is slow
     then; nothing of a trial whose network is not known."""
+    samples = samples_of(trial)
     topology = numbered(trial)
-    assert trial.samples is not None
     if topology is None:
         return np.array([])
     if trial.transfers is None:
         parents = [int(parent) for parent in tree(topology, [1]).reduce[0] if parent >= 0]
-        ready_s = trial.samples.groupby("iteration")["ready_s"].max().iloc[trial.warmup :]
+        ready_s = samples.groupby("iteration")["ready_s"].max().iloc[trial.warmup :]
         return np.array([_slow(trial, topology, [(node, moment_s) for node in parents]) for moment_s in ready_s])
     table = trial.transfers[trial.transfers["purpose"].isin([Purpose.UPDATE, Purpose.SUM])]
-    iteration = np.searchsorted(metrics.ends_s(trial.samples), table["start_s"])
+    iteration = np.searchsorted(metrics.ends_s(samples), table["start_s"])
     sent = table[iteration >= trial.warmup].groupby(iteration[iteration >= trial.warmup])
     return np.array([_slow(trial, topology, [*zip(one["to"], one["start_s"], strict=True)]) for _, one in sent])
 

@@ -1,11 +1,64 @@
-"""DLRM and CANDLE on the network that is found: over rings of other permutations (figures 4, 6 and 9), and a small DLRM
-that is trained, against data parallelism and a switch."""
+"""Ring permutations, and the network that is found for section 2.2's DLRM; DLRM and CANDLE on it, over rings of other
+permutations (figures 4, 6 and 9); and a small DLRM that is trained, against data parallelism and a switch."""
 
 from __future__ import annotations
 
-from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from collections import Counter
+
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, near, true, within
 from testbed.analysis.papers.evidence import GST, gst_s, measure, speed_up
-from testbed.analysis.papers.judging import near, within
+from testbed.topologies.topoopt.demand import dlrm
+from testbed.topologies.topoopt.finder import bandwidth_tax, find, mp_hops
+from testbed.topologies.topoopt.rings import both_ways, fewest, rings
+from testbed.topologies.topoopt.selection import allreduce_share
+
+SERVERS = 12
+STRIDES = (1, 5, 7, 11)
+FIGURE_9 = (1, 3, 7)
+EXACT = 1e-9
+_MIB = 2**20
+
+
+def permutations(_: Runs) -> Finding:
+    """Find what the finder makes of 12 servers, and of DLRM on 16."""
+    coins = both_ways(SERVERS, rings(SERVERS))
+    job = dlrm()
+    found = find(job, 6)
+    counts = Counter((job.mp_bytes[job.mp_bytes > 0] // _MIB).tolist())
+    rows = (
+        Row("rings for six interfaces", "rings", float(len(FIGURE_9)), float(len(found.rings))),
+        Row("share of AllReduce in all bytes", "%", theory=100 * allreduce_share(job)),
+        Row("pairs with MP transfers of 32 MiB", "pairs", theory=float(counts[32])),
+        Row("pairs with MP transfers of 64 MiB", "pairs", theory=float(counts[64])),
+        Row("hops of MP transfers, weighted by bytes", "hops", theory=mp_hops(found)["mean"]),
+        Row("bytes on all circuits over bytes asked for", "x", theory=bandwidth_tax(found)),
+        Row(f"most hops by coins on {SERVERS} servers", "hops", theory=float(max(fewest(SERVERS, coins)))),
+    )
+    carried = sum(ring.members == tuple(range(16)) for ring in found.rings)
+    return Finding(
+        rows,
+        (
+            true(
+                f"{SERVERS} servers have the permutations {', '.join(map(str, STRIDES))}",
+                coins == STRIDES,
+                f"they are {', '.join(map(str, coins))}",
+            ),
+            near("DLRM with six interfaces: as many rings as in figure 9", rows[0], EXACT),
+            true(
+                f"their strides are those of figure 9: {', '.join(map(str, FIGURE_9))}",
+                tuple(found.strides) == FIGURE_9,
+                f"they are {', '.join(map(str, found.strides))}",
+            ),
+            true("each ring passes all servers", carried == len(found.rings), "one leaves servers out"),
+            true("no interface is left for MP circuits", not any(found.mp_circuits), "some are"),
+        ),
+        (
+            "p and n - p are the two directions of one ring of full-duplex circuits, so six interfaces have three "
+            "rings, and 12 servers have two.",
+            "MP transfers have no circuits of their own here. They go over the rings, by coins.",
+        ),
+    )
+
 
 PERMS = Experiment("topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"))
 PERMS_ALLREDUCE = Experiment("topoopt/perms_allreduce.yaml", (), ("repeats=5", "workload.iterations=40"), GST)

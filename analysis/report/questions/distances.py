@@ -20,7 +20,7 @@ from testbed.analysis.report.questions.queues import SCALE
 from testbed.topologies.build import build
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import Places, places
-from testbed.workloads.locality.paia import paia
+from testbed.workloads.locality.distances import paia
 
 MOST_DRAWN = 4
 MOST_HOSTS = 64

@@ -12,10 +12,9 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Number, Share, Whole, listed, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import ComputeTime, mode_alone
-from testbed.workloads.job import Task
+from testbed.workloads.job import Task, TopicModel
 from testbed.workloads.lda.corpus import too_few
 from testbed.workloads.lda.files import Asked, PreparedCorpus, prepare
-from testbed.workloads.lda.task import TopicModel
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import OwnError, Prepared
 

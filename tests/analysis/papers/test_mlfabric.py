@@ -13,17 +13,26 @@ import pytest
 import yaml
 
 from testbed.analysis.papers.claim import Claim, Finding, Runs, Verdict
-from testbed.analysis.papers.mlfabric import figures, ideals, scheduler, unmeasured
-from testbed.analysis.papers.mlfabric.delay import DELAY
-from testbed.analysis.papers.mlfabric.ideals import ring_s
+from testbed.analysis.papers.mlfabric import ideals, learning, scheduler
+from testbed.analysis.papers.mlfabric.ideals import applied_s, ring_s, rounds_s
+from testbed.analysis.papers.mlfabric.learning import (
+    CONVERGED,
+    CONVERGED_RING,
+    LDA,
+    MEAN_DELAY,
+    ROUNDS,
+    SPREADS,
+    STEPS,
+    proven,
+    reached,
+    stale_synchronous,
+)
 from testbed.analysis.papers.mlfabric.paper import PAPER
-from testbed.analysis.papers.mlfabric.plan import PLAN, planned_gst_s
-from testbed.analysis.papers.mlfabric.rounds import applied_s, rounds_s
-from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
-from testbed.analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA, ROUNDS
-from testbed.analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
+from testbed.analysis.papers.mlfabric.scheduler import PLAN, planned_gst_s
+from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, DELAY, LAG, LATE, PAPERS_TABLE_2, TABLE_2
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.recorded import Trial
+from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.transfers import Purpose
 from testbed.workloads.sync.cost import goodput
@@ -313,15 +322,15 @@ def test_a_record_without_transfers_decides_nothing_about_them() -> None:
 
 
 def test_figures_and_the_optimum() -> None:
-    found = figures.figures({}, cases=4)
+    found = scheduler.figures({}, cases=4)
     assert found.verdict == HOLDS
     assert {row.paper for row in found.rows} >= {10.0, 100 / 90, 8.51, 7.0, 5.61, 5.0, 4.0, 3.0}
 
 
 def test_a_scheduler_without_sums_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = figures.schedule
-    monkeypatch.setattr(figures, "schedule", lambda batch, network: plain(replace(batch, aggregators=()), network))
-    assert failing(figures.figures({}, cases=1)) == [
+    plain = scheduler.schedule
+    monkeypatch.setattr(scheduler, "schedule", lambda batch, network: plain(replace(batch, aggregators=()), network))
+    assert failing(scheduler.figures({}, cases=1)) == [
         "figure 2: with an aggregator, all are there after: as the paper says",
         "figure 2: g1 and g2 go straight, g3 and g4 in a sum",
         "figure 6: at best, all are there after: as the paper says",
@@ -333,19 +342,19 @@ def test_a_scheduler_that_is_far_from_the_best_fails(monkeypatch: pytest.MonkeyP
     class Far:
         ratio = 1.3
 
-    monkeypatch.setattr(figures, "compared", lambda *_: Far)
-    (says,) = failing(figures.figures({}, cases=3))
+    monkeypatch.setattr(scheduler, "compared", lambda *_: Far)
+    (says,) = failing(scheduler.figures({}, cases=3))
     assert says.endswith("at most 1.15 on average")
 
 
 def test_the_full_mode_has_more_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
-    monkeypatch.setattr(figures, "optima", lambda cases: counted.append(cases) or figures.Row("", "", 1, 1))
+    monkeypatch.setattr(scheduler, "optima", lambda cases: counted.append(cases) or scheduler.Row("", "", 1, 1))
     claim = CLAIMS["mlf.alg"]
     assert claim.decide_full
     claim.decide({})
     claim.decide_full({})
-    assert counted == [figures.QUICK_CASES, 100]
+    assert counted == [scheduler.QUICK_CASES, 100]
 
 
 def test_the_scheduler_is_timed_when_the_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,9 +385,9 @@ def test_goals_of_the_scheduler_are_told_and_do_not_decide(monkeypatch: pytest.M
 
 
 def test_delays_in_a_narrow_interval_do_not_help_as_eq_4_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unmeasured, "DESCENTS", 32)
+    monkeypatch.setattr(learning, "DESCENTS", 32)
     assert decide("mlf.convergence", {}).verdict == FAILS
-    monkeypatch.setattr(unmeasured, "errors", lambda _, one, *__: one.spread * np.linspace(1, 1.01, 8))
+    monkeypatch.setattr(learning, "errors", lambda _, one, *__: one.spread * np.linspace(1, 1.01, 8))
     assert decide("mlf.convergence", {}).verdict == HOLDS
 
 
@@ -412,3 +421,18 @@ def test_the_proof_of_convergence_is_hardly_about_epsilon() -> None:
     for spread in SPREADS:
         assert proven(spread) / 3 == pytest.approx(summed(spread), rel=1e-3)
     assert proven(16) / proven(4) == pytest.approx(1.073, abs=1e-3)
+
+
+@pytest.mark.parametrize("world", [2, 3, 7])
+@pytest.mark.parametrize("bound", [0, 1, 2, 5])
+def test_the_bound_is_reached(world: int, bound: int) -> None:
+    assert reached(world, bound) == most_stale(world, bound)
+
+
+def test_the_papers_bound_is_exceeded() -> None:
+    table = stale_synchronous()
+    for _, workers, paper, derived, found in table.rows:
+        assert derived == found
+        if paper != "-":
+            assert int(paper) == 2 * int(workers)
+            assert int(found) > int(paper) or workers == "2"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.analysis.papers import phub, phub_theory
+from testbed.analysis.papers import phub
 from testbed.analysis.papers.claim import Verdict
-from testbed.analysis.papers.phub import PAPER, bandwidth, price
-from testbed.analysis.papers.phub_theory import (
+from testbed.analysis.papers.phub import (
     MODELS,
+    PAPER,
     PLACED,
     STATED,
+    bandwidth,
     baseline_cost,
     baseline_samples,
     for_1000,
     gradients,
     needed_gbps,
     phub_share,
+    price,
     prices,
     table_2_1,
     table_6_3,
@@ -70,9 +72,7 @@ def test_the_price_fails_as_printed_and_shows_both() -> None:
 
 
 def test_the_price_would_hold_if_the_table_had_what_the_formulas_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed = {
-        deployment: tuple(for_1000(deployment, column) for column in phub_theory.COLUMNS) for deployment in STATED
-    }
+    computed = {deployment: tuple(for_1000(deployment, column) for column in phub.COLUMNS) for deployment in STATED}
     for deployment, numbers in computed.items():
         monkeypatch.setitem(STATED, deployment, numbers)
     assert all(one.verdict == Verdict.HOLDS for one in price({}).checks[:-1])
@@ -83,4 +83,4 @@ def test_tables_of_theory() -> None:
     first, one, *_ = table_6_3().rows
     assert first == ("100Gb Sharded 1:1", "46.11", "46.11", "14.57", "14.57", "60.41", "60.41")
     assert one[:3] == ("25Gb PHub 1:1", "60.49", "55.19")
-    assert set(phub_theory.TABLES) <= {claim.name for claim in PAPER.claims}
+    assert set(phub.TABLES) <= {claim.name for claim in PAPER.claims}

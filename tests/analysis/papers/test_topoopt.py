@@ -13,12 +13,15 @@ import pytest
 import yaml
 
 from testbed.analysis.papers.claim import Experiment, Finding, Verdict
-from testbed.analysis.papers.topoopt import cost, hops, permutations
+from testbed.analysis.papers.topoopt import computed, permuted
 from testbed.analysis.papers.topoopt.compared import (
     CANDLE,
     CANDLE_128,
     CANDLE_D8,
+    COUNTS,
+    DEGREES,
     DLRM_D4,
+    ITERATIONS,
     JOBS,
     JOBS_432,
     OTHERS,
@@ -26,15 +29,22 @@ from testbed.analysis.papers.topoopt.compared import (
     SHARED,
     SHARED_432,
     TOPOOPT,
+    arm,
     labels,
 )
-from testbed.analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
-from testbed.analysis.papers.topoopt.moving import DARK_MS, LOOK_AHEAD, ONESHOT, RECONFIGURATION_S, RECONFIGURED, SECOND
-from testbed.analysis.papers.topoopt.moving import arm as dark
-from testbed.analysis.papers.topoopt.paper import PAPER
+from testbed.analysis.papers.topoopt.panels import (
+    DARK_MS,
+    LEARNT,
+    LOOK_AHEAD,
+    MODELS,
+    ONESHOT,
+    RECONFIGURATION_S,
+    RECONFIGURED,
+    SECOND,
+)
+from testbed.analysis.papers.topoopt.panels import arm as dark
+from testbed.analysis.papers.topoopt.paper import EXPERIMENTS, PAPER, STAYS
 from testbed.analysis.papers.topoopt.permuted import ALONE, DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
-from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
-from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial
@@ -45,10 +55,10 @@ from testbed.spec import read
 from testbed.spec.jobs import singly
 from testbed.topologies.call import parse
 from testbed.topologies.model import Topology
-from testbed.topologies.topoopt.degrees import rings_that_fit
 from testbed.topologies.topoopt.demand import Demand, Group
 from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.totient import rings as rings_of
+from testbed.topologies.topoopt.rings import rings as rings_of
+from testbed.topologies.topoopt.selection import rings_that_fit
 
 from .made_up import Times, arms, run, trial
 
@@ -79,8 +89,8 @@ def test_the_permutations_hold_with_the_numbers_of_the_example() -> None:
 
 
 def test_other_permutations_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permutations, "rings", lambda _: [1])
-    monkeypatch.setattr(permutations, "FIGURE_9", (1, 5, 7))
+    monkeypatch.setattr(permuted, "rings", lambda _: [1])
+    monkeypatch.setattr(permuted, "FIGURE_9", (1, 5, 7))
     assert failing(decide("topo.perms")) == [
         "12 servers have the permutations 1, 5, 7, 11",
         "their strides are those of figure 9: 1, 5, 7",
@@ -97,7 +107,7 @@ def test_costs_are_told_as_they_are() -> None:
 def test_costs_of_the_paper_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     dollars = {"look": 100.0, "mems": 133.0, "fat_": 340.0}
     monkeypatch.setattr(
-        cost, "_dollars", lambda text, _: next(one for word, one in dollars.items() if word in text) * 1e6
+        computed, "_dollars", lambda text, _: next(one for word, one in dollars.items() if word in text) * 1e6
     )
     assert decide("topo.cost").verdict == HOLDS
     monkeypatch.setitem(dollars, "fat_", 90.0)
@@ -393,10 +403,10 @@ def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.verdict == UNDECIDED
     assert [row.theory for row in found.rows[17:]] == [7, 6, 9]
     assert found.checks[-1].why == "it is so for jobs of 16 to 128 servers; the paper gives no sizes"
-    monkeypatch.setattr(hops, "JOBS", (16, 32, 64, 128))
+    monkeypatch.setattr(computed, "JOBS", (16, 32, 64, 128))
     assert decide("topo.three_hops").verdict == HOLDS
-    monkeypatch.setattr(hops, "RINGS", 1)
-    monkeypatch.setattr(hops, "JOBS", (64, 128, 256, 432))
+    monkeypatch.setattr(computed, "RINGS", 1)
+    monkeypatch.setattr(computed, "JOBS", (64, 128, 256, 432))
     assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
 
 

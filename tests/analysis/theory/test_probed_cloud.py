@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.analysis.theory.probed_cloud import Cloud
-from testbed.workloads.locality.paia import paia
+from testbed.workloads.locality.distances import paia
 
 
 def test_without_noise_distances_are_those_of_the_places() -> None:

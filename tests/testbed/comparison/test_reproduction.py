@@ -12,10 +12,9 @@ import pytest
 
 from testbed.analysis.papers import PAPERS, bml, bml_theory, durations
 from testbed.analysis.papers.bml import LENET5, VGG19, t_f_s
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, within
 from testbed.analysis.papers.durations import DURATIONS_S
 from testbed.analysis.papers.evidence import GST, gst_s, measure
-from testbed.analysis.papers.judging import within
 from testbed.analysis.papers.page import render
 from testbed.analysis.recorded import Run
 from testbed.base import exits

@@ -17,7 +17,7 @@ from testbed.execution.accounting import told_by_processes
 from testbed.execution.saved import whole
 from testbed.trial.files import Files
 from testbed.workloads import kinds
-from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
+from testbed.workloads.kinds.hybrid.parts import HeldOperators
 from tests.workloads.kinds.hybrid.test_hybrid_kind import made
 from tests.workloads.kinds.hybrid.test_hybrid_plan import TWO
 

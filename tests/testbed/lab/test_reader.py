@@ -18,7 +18,7 @@ import pytest
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.topologies import addressing, routing
+from testbed.topologies import addressing
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 
@@ -44,7 +44,7 @@ class Network:
         pairs = list(permutations(self.topology.hosts, 2))
         lab.up(self.topology, LinkSettings(mtu=mtu, queue_bytes=QUEUE_BYTES), pairs)
         self.addresses = addressing.plan(self.topology)
-        self.routes = routing.routes(self.topology, pairs)
+        self.routes = addressing.routes(self.topology, pairs)
         self.found = self._read(lab)
         self.index = {
             (node, port): found["interfaces"][f"eth{port}"]["index"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from testbed.spec.yaml import A_SPEC
-from testbed.workloads.lda import texts
+from testbed.workloads.lda import files
 from testbed.workloads.trace import chakra
 from testbed.workloads.trace.graph import Collective, Kind, Node
 from tests import own
@@ -1206,7 +1206,7 @@ TOPICS_CHANGES: dict[str, tuple[str, str]] = {
 def test_topics_with_a_mistake(
     name: str, testbed: Callable[..., Called], spec_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "find_spec", lambda _name: None)  # as where gensim is not installed
+    monkeypatch.setattr(files, "find_spec", lambda _name: None)  # as where gensim is not installed
     old, new = TOPICS_CHANGES[name]
     assert old in TOPICS
     spec_file.write_text(TOPICS.replace(old, new))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.topologies.topoopt.demand import Group, demand
-from testbed.topologies.topoopt.models import candle, dlrm
+from testbed.topologies.topoopt.demand import Group, candle, demand, dlrm
 
 ZERO = np.zeros((4, 4))
 

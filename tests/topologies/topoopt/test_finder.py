@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.topologies.addressing import routes
 from testbed.topologies.build import build
-from testbed.topologies.routing import routes
-from testbed.topologies.topoopt.demand import Demand, Group, demand
-from testbed.topologies.topoopt.figures import figures
-from testbed.topologies.topoopt.finder import find
-from testbed.topologies.topoopt.models import MODELS, candle, dlrm
+from testbed.topologies.topoopt.demand import MODELS, Demand, Group, candle, demand, dlrm
+from testbed.topologies.topoopt.finder import figures, find
 from tests.topologies.topoopt.cases import jobs
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testbed.workloads.data.generated import CLICKED, SAMPLES, clicks, responses
+from testbed.workloads.data.datasets import CLICKED, SAMPLES, clicks, responses
 from testbed.workloads.models import dlrm_tiny
 
 

@@ -22,9 +22,8 @@ from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
 from testbed.workloads.job import Peer
 from testbed.workloads.locality import echo
-from testbed.workloads.locality.distances import symmetric
+from testbed.workloads.locality.distances import rounds, symmetric
 from testbed.workloads.locality.echo import Answering, EchoJob, Meet, packed, probe
-from testbed.workloads.locality.rounds import rounds
 from testbed.workloads.sync.flows import neighbours
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from testbed.workloads.locality import tuning
-from testbed.workloads.locality.finetune import BETA, blame
-from testbed.workloads.locality.masters import Masters, Pairs
-from testbed.workloads.locality.quicktune import quicktune
+from testbed.workloads.locality.masters import BETA, Masters, Pairs, blame, quicktune
 from testbed.workloads.locality.tuning import EVERY, FINETUNE, IN_A_ROW, QUICKTUNE, Iteration, Step, Steps, filled
-from tests.workloads.locality.test_quicktune import shared
+from tests.workloads.locality.test_masters import shared
 
 HOSTS, CLASSES, CLASS_BYTES = 8, 64, 1e6
 EQUAL, LIMITED = 8 * [5e9], [2e9, *(7 * [5e9])]

@@ -12,10 +12,20 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.topologies.build import build
 from testbed.topologies.topoopt.finder import find
-from testbed.workloads.parallel.alternating import Effort, Planned, Planner, _Alternations, alternate, search_on
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.prediction import Machine, predict
-from testbed.workloads.parallel.search import Cost, Walk, choices, search
+from testbed.workloads.parallel.search import (
+    Cost,
+    Effort,
+    Planned,
+    Planner,
+    Walk,
+    _Alternations,
+    alternate,
+    choices,
+    search,
+    search_on,
+)
 from testbed.workloads.parallel.strategy import Strategy, data_parallel, fitting, held_bytes, is_silent
 from tests.workloads.parallel.small import CHAIN, MB, TABLES
 

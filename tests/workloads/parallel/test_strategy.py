@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from testbed.topologies.topoopt import models as transfers
+from testbed.topologies.topoopt import demand as transfers
 from testbed.topologies.topoopt.demand import Demand
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.operators import Model

@@ -11,9 +11,8 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.evidence import Exchanged
-from testbed.workloads.kinds.hybrid.model_parallel import WAITS
+from testbed.workloads.kinds.hybrid.parts import WAITS, messages
 from testbed.workloads.kinds.hybrid.plan import Plan
-from testbed.workloads.kinds.hybrid.table import messages
 from testbed.workloads.sync.chunks import whole
 
 LATE = "late_s"

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.kinds.hybrid.program.cut import Phase
+from testbed.workloads.kinds.hybrid.program.steps import Phase
 from testbed.workloads.sync.bundle import Sockets
 from testbed.workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from testbed.workloads.sync.connection import Connection
@@ -39,9 +39,7 @@ _NUMBER = (1 << CHUNK_BITS) - 1
 @dataclass(frozen=True)
 class Buffers:
     """Buffers of one server, by message number: the other server, and the floats that are sent from or received into.
-
-    What is sent has to stay as it is until the answer has come.
-    """
+    What is sent has to stay as it is until the answer has come."""
 
     outgoing: Mapping[int, tuple[int, Floats]]
     incoming: Mapping[int, tuple[int, Floats]]
@@ -90,8 +88,7 @@ class ExchangeEngine(Engine):
         self._move()
 
     def saw(self, mp_wait_s: Mapping[Phase, float], late_s: float) -> None:
-        """Store two measurements for the sample of this iteration: by phase, for how long (s) the server waited for
-        messages; and how late (s) its passes were done."""
+        """Store for this iteration's sample the waits for messages (s) by phase, and how late (s) passes were done."""
         self._seen = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()} | {"late_s": late_s}
 
     @property
@@ -106,8 +103,7 @@ class ExchangeEngine(Engine):
         return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
-        """List the messages that have come since the last call: the number, and when it was there
-        (``time.monotonic``)."""
+        """List the messages that have come since the last call: number and moment (``time.monotonic``)."""
         found, self._arrived = self._arrived, []
         return found
 

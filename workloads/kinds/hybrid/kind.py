@@ -15,12 +15,8 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.forest.kind import KIND as FOREST
-from testbed.workloads.kinds.hybrid import fields
-from testbed.workloads.kinds.hybrid.model_parallel import WAITS, HeldOperators
-from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
-from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
-from testbed.workloads.kinds.hybrid.simulation import HybridSimulation
-from testbed.workloads.kinds.hybrid.table import HybridTable
+from testbed.workloads.kinds.hybrid.parts import WAITS, HeldOperators, HybridSimulation, HybridTable, StrategyPredictor
+from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost, rebuilt, told
 from testbed.workloads.kinds.parts import Carrier, Connections, Gate, OwnSamples, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
 from testbed.workloads.parallel.strategy import text
@@ -90,10 +86,10 @@ class HybridKind(Kind[Plan]):
             )
 
     def encode(self, plan: Plan) -> dict[str, NDArray[Any]]:
-        return codec.encode(plan.forest, {self.name: json.dumps(fields.of(plan))})
+        return codec.encode(plan.forest, {self.name: json.dumps(told(plan))})
 
     def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Plan:
-        return fields.plan(json.loads(str(encoded[self.name])), codec.decode(encoded))
+        return rebuilt(json.loads(str(encoded[self.name])), codec.decode(encoded))
 
     def to_json(self, plan: Plan) -> dict[str, Any]:
         names = [plan.nodes[node] for node in plan.workers]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Message, Step, messages, steps
 from testbed.workloads.kinds.hybrid.program.layout import Layout, layout
-from testbed.workloads.kinds.hybrid.program.pace import step_s
+from testbed.workloads.kinds.hybrid.program.steps import Ends, Message, Step, messages, step_s, steps
 from testbed.workloads.parallel.network import Network
-from testbed.workloads.parallel.operators import FLOAT_BYTES, Model
+from testbed.workloads.parallel.operators import FLOAT_BYTES, Model, Operator
 from testbed.workloads.parallel.strategy import Holders, Strategy, text
 from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of
 from testbed.workloads.sync.flows import Flows, added, flows, partial_sums
@@ -143,8 +142,7 @@ class HybridCost(Cost):
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
-        """Bytes that leave after the gradients are ready: those of AllReduces, because a server has sent all its
-        messages before."""
+        """Bytes of AllReduces, which leave when the gradients are ready: all messages are sent before."""
         return self.reduced_bytes
 
     def least_jct_s(self, shaper: Shaper, pace_s: NDArray[np.float64]) -> float:
@@ -228,3 +226,25 @@ def plan(
     parts = [(network.forest(members), stop - start) for members, (start, stop) in where.groups.items()]
     forest = together(topology, parts, aligned=True, workers=topology.hosts)
     return Plan(model, strategy, forest, network.rings, messages(model, strategy), where)
+
+
+def told(plan: Plan) -> dict[str, Any]:
+    """Return all of a plan but its forest, as JSON."""
+    model = plan.model
+    return {
+        "model": {"name": model.name, "samples": model.samples, "operators": [asdict(one) for one in model.operators]},
+        "holders": plan.strategy.holders,
+        "rings": [[members, [list(order) for order in orders]] for members, orders in plan.rings.items()],
+    }
+
+
+def rebuilt(told: Mapping[str, Any], forest: Forest) -> Plan:
+    """Rebuild the plan that :func:`told` took apart."""
+    operators = tuple(
+        Operator(**{**one, "inputs": tuple(one["inputs"]), "tensors": tuple(one["tensors"])})
+        for one in told["model"]["operators"]
+    )
+    model = Model(told["model"]["name"], operators, told["model"]["samples"])
+    strategy = Strategy(len(forest.workers), tuple(map(tuple, told["holders"])))
+    rings = {tuple(members): orders for members, orders in told["rings"]}
+    return Plan(model, strategy, forest, rings, messages(model, strategy), layout(model, strategy))

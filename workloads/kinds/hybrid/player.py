@@ -1,8 +1,7 @@
 """The iterations of one server, played at a pace: each pass when the messages that it needs are there, then the
 AllReduces.
 
-Passes follow an ideal clock (:mod:`testbed.workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages
-move.
+Passes follow an ideal clock (:class:`.Clock`). While a pass takes its time, messages move.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Protocol
 from testbed.workloads.job import Compute
 from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan
-from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Phase, Step, steps
-from testbed.workloads.kinds.hybrid.program.pace import Clock
+from testbed.workloads.kinds.hybrid.program.steps import Agenda, Clock, Ends, Phase, Step, steps
 
 
 class Work(Protocol):
@@ -36,9 +33,11 @@ class Work(Protocol):
     def before_sums(self) -> Iterator[None]:
         """Yield while doing chores that come before an iteration's sums and are no step of its model, a little at a
         time: while steps take their time."""
+        return iter(())
 
     def while_summing(self) -> Iterator[None]:
         """Yield while doing chores that can be done once the sums have begun, a little at a time."""
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,7 @@ class Player:
             self._agenda.arrived(number, moment_s)
 
     def _computed(self, step: Step, there_s: float) -> tuple[Step, float, float]:
-        """Compute a step whose needs were there at ``there_s``; return it with that moment, and the one at which it was
-        done."""
+        """Compute a step whose needs were there at ``there_s``; return it, that moment, and when it was done."""
         begun_s = time.monotonic()
         self._work.compute(step)
         now_s = time.monotonic()
@@ -132,9 +130,8 @@ class Player:
         return step, there_s, now_s
 
     def _take(self, step: Step, there_s: float, computed_s: float) -> None:
-        """Be busy for as long as a step takes that was computed, and send its results. If it sends nothing, and no
-        message is to come that could change what is next, wait at the end of the next step only: to wake up after each
-        of many steps takes a processor longer than some paces."""
+        """Be busy for as long as the computed step takes, and send its results. If it sends nothing, and no message can
+        change what is next, wait at the end of the next step only: waking up often takes longer than some paces."""
         due_s = self._due_s = self._clock.due_s(step, there_s, computed_s)
         sent = [message.number for message in step.gives if not message.is_local]
         if sent or self._agenda.expects:

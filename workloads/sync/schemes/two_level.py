@@ -16,8 +16,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Hosts
 from testbed.workloads.finding import Finding
 from testbed.workloads.kinds.tuned.plan import Tuned
-from testbed.workloads.locality.groups import balanced_random, by_number, require
-from testbed.workloads.locality.probe_embed import Grouping, decide
+from testbed.workloads.locality.probe_embed import Grouping, balanced_random, by_number, decide, require
 from testbed.workloads.sync.forest import ROOT, Forest, Parents
 from testbed.workloads.sync.trees import over, partition, racks
 

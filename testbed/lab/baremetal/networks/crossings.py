@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from testbed.lab.baremetal.networks.network import between_switches
 from testbed.lab.baremetal.networks.racks import under
-from testbed.topologies.fair import fair_bps, loads
 from testbed.topologies.model import Topology
+from testbed.topologies.sharing import fair_bps, loads
 
 Flow = tuple[int, int]
 """Source host and destination host."""

@@ -21,7 +21,7 @@ from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns.kernel_interface.rtnetlink import Tunnel
-from testbed.topologies import addressing, routing
+from testbed.topologies import addressing
 from testbed.topologies.addressing import Addresses
 from testbed.topologies.model import Link, Topology
 
@@ -219,7 +219,9 @@ def blueprint(
             f"{topology.expression}: {next(iter(impairments.values()))} on a link of a patch panel, which needs netem",
             fix="set the delay to 0, or use a kernel with CONFIG_NET_SCH_NETEM",
         )
-    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address or moves, crossed=crossed)
+    routes = addressing.routes(
+        topology, pairs, addresses=addresses, every_address=every_address or moves, crossed=crossed
+    )
     static = _static_routes(topology, ports, routes)
     forwarding = _forwarders(topology, ports, static) | crossed
     for switch in crossed:
@@ -271,7 +273,7 @@ def crossing(
     """
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
-    beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
+    beyond = addressing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
     static = _static_routes(topology, ports, [route for route in beyond if route.node == switch])
     return (*_to_own_ports(topology, ports, switch), *static[switch])
 
@@ -355,7 +357,7 @@ def _ends(topology: Topology) -> tuple[tuple[int, int], ...]:
 
 
 def _static_routes(
-    topology: Topology, ports: list[Port], routes: Iterable[routing.Route]
+    topology: Topology, ports: list[Port], routes: Iterable[addressing.Route]
 ) -> defaultdict[int, list[StaticRoute]]:
     index = {(topology.tail(d), topology.port_at_tail(d)): port.index for d, port in enumerate(ports)}
     static: defaultdict[int, list[StaticRoute]] = defaultdict(list)

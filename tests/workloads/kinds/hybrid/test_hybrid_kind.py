@@ -13,7 +13,7 @@ import pytest
 from testbed.base.errors import SpecError, WorkerError
 from testbed.topologies.build import build
 from testbed.workloads import kinds
-from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
+from testbed.workloads.kinds.hybrid.parts import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan
 from testbed.workloads.kinds.hybrid.schemes import planned
 from testbed.workloads.parallel.operators import Model

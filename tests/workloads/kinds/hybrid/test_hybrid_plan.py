@@ -15,9 +15,8 @@ from testbed.topologies.build import build
 from testbed.topologies.part import Part
 from testbed.topologies.topoopt.finder import find
 from testbed.workloads import kinds
-from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
+from testbed.workloads.kinds.hybrid.parts import HeldOperators, StrategyPredictor
 from testbed.workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
-from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.operators import Model, Operator, model, scaled
 from testbed.workloads.parallel.prediction import Machine, predict

@@ -16,7 +16,7 @@ from testbed.workloads.job import Compute
 from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan, plan
 from testbed.workloads.kinds.hybrid.player import Played, Player
-from testbed.workloads.kinds.hybrid.values import KnownValues, MessageValues
+from testbed.workloads.kinds.hybrid.worker import MessageValues, Replayer
 from testbed.workloads.learning.replay import Values
 from testbed.workloads.parallel.operators import Model, Operator, model
 from testbed.workloads.parallel.strategy import Strategy, read
@@ -30,7 +30,7 @@ from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]
 Sockets = dict[int, socket.socket]
-Works = Callable[[Player, KnownValues, ExchangeEngine], object]
+Works = Callable[[Player, Replayer, ExchangeEngine], object]
 LIMIT_S = 30.0
 EARLY_S, LATE_S = 0.05, 1.0
 """By how much a process may begin earlier than another, and how late a busy machine lets it go on."""
@@ -48,7 +48,7 @@ def on_servers(made: Plan, work: Works, pace_s: float = 0.0, limit_s: float = LI
         wires = {peer: sockets[peer] for peer in met(made, node)}
         engine = ExchangeEngine(node, made.forest, table, wires, sums.gradient, messages.buffers)
         engine.barrier(limit_s)
-        known = KnownValues(messages, sums)
+        known = Replayer(made, messages, sums)
         return work(Player(made, node, engine, known, Compute("paced", pace_s), limit_s), known, engine)
 
     return server
@@ -58,7 +58,7 @@ def iterations(count: int) -> Works:
     """Plays so many; returns wrong elements by iteration, how many sums and elements of messages were looked at, and
     bytes."""
 
-    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+    def work(player: Player, known: Replayer, engine: ExchangeEngine) -> object:
         for number in range(count):
             player.iteration(number, engine.start)
         known.finish()
@@ -97,7 +97,7 @@ def test_a_wrong_element_is_counted(topology: Build, on_every_node: OnEveryNode)
     net = topology("star(hosts=2)")
     made = plan(net, SMALL, read(SMALL, 2, {"e0": [0], "rest": "all"}))
 
-    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+    def work(player: Player, known: Replayer, engine: ExchangeEngine) -> object:
         for number in range(2):
             player.iteration(2 * number, engine.start)
         return known.messages.wrong / known.messages.checked
@@ -113,7 +113,7 @@ def test_a_server_waits_for_what_others_compute(topology: Build, on_every_node: 
     net = topology("star(hosts=2)")
     made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
 
-    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+    def work(player: Player, known: Replayer, engine: ExchangeEngine) -> object:
         del known
         player.iteration(0, engine.start)
         return player.iteration(1, engine.start)
@@ -137,7 +137,7 @@ def test_who_is_lost_or_silent_is_named(topology: Build, on_every_node: OnEveryN
     net = topology("star(hosts=2)")
     made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
 
-    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+    def work(player: Player, known: Replayer, engine: ExchangeEngine) -> object:
         outgoing = known.messages.buffers.outgoing
         if outgoing and 1 in {to for to, _ in outgoing.values()}:
             if gone:

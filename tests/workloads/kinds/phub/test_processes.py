@@ -23,6 +23,7 @@ from testbed.topologies.addressing import plan
 from testbed.topologies.build import build as build_topology
 from testbed.trial.ports import SYNC_PORT, Ports
 from testbed.workloads import kinds, worker
+from testbed.workloads.bursts.probe import Measured, measure
 from testbed.workloads.job import Compute, Peer, Replay, WorkerJob
 from testbed.workloads.kinds.phub.access import Handle
 from testbed.workloads.kinds.phub.memory import Memory
@@ -184,13 +185,13 @@ def test_every_sum_is_right(scheme: str, network: str, tmp_path: Path) -> None:
 
 def test_vital_signs_are_those_of_the_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manager that only gives access is watched for a moment. A worker measures its links for longer before."""
-    probe = worker._probe
 
-    def slowly(job: WorkerJob, *rest: Any) -> None:
-        probe(job, *rest)
-        time.sleep(0.3 if job.name == "h0" else 0.0)
+    def slowly(*asked: Any) -> list[Measured]:
+        found = measure(*asked)
+        time.sleep(0.3 if sys.argv[0] == "h0" else 0.0)
+        return found
 
-    monkeypatch.setattr(worker, "_probe", slowly)
+    monkeypatch.setattr(worker, "measure", slowly)
     made = build_plan("pbox", build_topology("star(hosts=3)", rate_bps=10**9), TENSORS)
     assert isinstance(made, Plan)
     assert run(made, "star(hosts=3)", tmp_path)[made.manager]["watched_s"] < 0.2

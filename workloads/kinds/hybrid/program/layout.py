@@ -67,8 +67,7 @@ def _lay(spans: dict[int, Span], places: Sequence[int], sizes: Sequence[int], at
 
 
 def saved(strategy: Strategy, server: int, where: Layout, weights: Floats) -> Floats:
-    """Return the weights that a server saves: float32[weights that it holds], operator by operator, from its flat
-    buffer."""
+    """Return float32[weights that a server holds], operator by operator, from its flat buffer."""
     held = [span for span, holders in zip(where.operators, strategy.holders, strict=True) if server in holders]
     return np.concatenate([weights[start:stop] for start, stop in held] or [weights[:0]])
 

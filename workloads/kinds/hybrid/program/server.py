@@ -23,8 +23,8 @@ from torch.nn.functional import cross_entropy
 
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.exchange import Buffers
-from testbed.workloads.kinds.hybrid.program.cut import Ends, Message, Step, messages, served, steps
 from testbed.workloads.kinds.hybrid.program.layout import layout, saved
+from testbed.workloads.kinds.hybrid.program.steps import Ends, Message, Step, messages, served, steps
 from testbed.workloads.learning import training
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.strategy import Strategy
@@ -135,8 +135,7 @@ class Server:
         return _Held(module, servers, inputs, gradients, [], torch.empty(0))
 
     def warm_up(self) -> None:
-        """Compute each step once with whatever the messages hold, so that PyTorch's work at the first call is in no
-        iteration."""
+        """Compute each step once, so that PyTorch's work at the first call is in no iteration."""
         self.begin(0)
         for step in self.steps:
             self.compute(step)
@@ -155,8 +154,7 @@ class Server:
         return held.gradients[message.consumer][held.rows(self.model.samples, message.servers)]
 
     def outgoing(self, message: Message) -> Floats:
-        """Return the floats of a message once a step has given it, contiguous; they stay until that step is run
-        again."""
+        """Return the floats of a message that a step has given; they stay until that step is run again."""
         return self._out[message.number]
 
     def compute(self, step: Step) -> None:
@@ -199,10 +197,8 @@ class Server:
         return samples.to(torch.from_numpy(self.weights[:0]).dtype), labels
 
     def descend(self, place: int) -> None:
-        """Take a step of SGD of one operator, whose gradient is the sum over its holders by now.
-
-        An operator can take it as soon as its own sum is there. Its backward pass has used the weights by then.
-        """
+        """Take a step of SGD of one operator, whose gradient is the sum over its holders by now; the others need not
+        be."""
         span = slice(*self.layout.operators[place])
         parts = self.weights[span], self.velocity[span], self.gradient[span]
         training.descend(self._task, *parts, self._strategy.servers)

@@ -20,9 +20,8 @@ from torch.nn.functional import cross_entropy
 
 from testbed.workloads import models
 from testbed.workloads.job import Training
-from testbed.workloads.kinds.hybrid.program.agenda import Agenda
-from testbed.workloads.kinds.hybrid.program.cut import Message, Step
 from testbed.workloads.kinds.hybrid.program.server import Floats, Server
+from testbed.workloads.kinds.hybrid.program.steps import Agenda, Message, Step
 from testbed.workloads.learning import training
 from testbed.workloads.models import dlrm_tiny
 from testbed.workloads.models.operators import Dense, Operator, Table, build, head
