@@ -191,6 +191,14 @@ class Study:
                 yield cell
             seen |= stored
 
+    def typical_of_arms(self, wanted: Callable[[Trial], object], number: str = JCT) -> list[tuple[MeasuredCell, Trial]]:
+        """The first cell of each arm whose typical trial is ``wanted``, with that trial."""
+        found: dict[str, tuple[MeasuredCell, Trial]] = {}
+        for cell in self.cells:
+            if (trial := cell.typical_in(number)) is not None and wanted(trial):
+                found.setdefault(cell.label, (cell, trial))
+        return list(found.values())
+
     def first(self, cell: MeasuredCell) -> MeasuredCell | None:
         """The first arm's cell that a cell's ratios are relative to."""
         return self._by_place.get(self.run.reference_of(*cell.place))

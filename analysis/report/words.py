@@ -316,6 +316,18 @@ def of_networks(told: Sequence[Sequence[str]], where: str = CSV) -> list[str]:
     return [*(sentence for sentences in shown for sentence in sentences), *rest]
 
 
+def by_networks(
+    cells: Sequence[MeasuredCell],
+    number: str,
+    say: Callable[[str, list[MeasuredCell]], list[str] | None],
+    where: str = CSV,
+) -> list[str]:
+    """What ``say`` says of the cells of each network that :func:`testbed.analysis.report.cells.believed` gives, and the
+    sentence on those that it leaves out. It says None of a network that does not count."""
+    told = (say(network, of) for network, of in by_network(believed(cells, number)[0], cells).items())
+    return of_networks([sentences for sentences in told if sentences is not None], where) + not_told(cells, number)
+
+
 def counted(labels: Sequence[str], did: str) -> str:
     """Say which label did it how often, the most often first: ``A finished first in 3 and B in 1``."""
     often = Counter(labels).most_common()

@@ -15,8 +15,7 @@ from testbed.analysis.record.happened import Found
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study
-from testbed.analysis.report.question import Panel, Question, column
-from testbed.analysis.report.questions.queues import SCALE
+from testbed.analysis.report.question import Panel, Question
 from testbed.topologies.build import build
 from testbed.topologies.call import parse
 from testbed.topologies.cloud import Places, places
@@ -64,7 +63,7 @@ def probed(study: Study) -> Question | None:
         for place, (order, groups) in enumerate(groups_of.items()):
             if groups:
                 told = f"{words.title(trial, GST)}: {entry.probe}, hosts in the order of {order}"
-                panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, list(rows))))
+                panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, rows)))
     more = f" Drawn are {len(shown)} of {len(every)} tables of distances." if len(every) > len(shown) else ""
     return Question(
         "distances",
@@ -89,18 +88,14 @@ def _tables(entry: Found) -> Iterator[Found]:
 
 def _table(trial: Trial, entry: Found) -> pd.DataFrame:
     """Return a row for each pair of hosts."""
-    names = list(entry.measured)
-    pairs = [(a, b, entry.measured[a][j]) for a in names for j, b in enumerate(names)]
-    return pd.DataFrame(
-        {
-            "arm": trial.label,
-            "batch": trial.batch,
-            "probe": entry.probe,
-            "from": [a for a, _, _ in pairs],
-            "to": [b for _, b, _ in pairs],
-            "distance_s": [None if a == b or d is None else d * UNITS[entry.probe][1] for a, b, d in pairs],
-        }
-    ).astype({"distance_s": float})
+    factor = UNITS[entry.probe][1]
+    known = {"arm": trial.label, "batch": trial.batch, "probe": entry.probe}
+    rows = [
+        known | {"from": a, "to": b, "distance_s": None if a == b or distance is None else distance * factor}
+        for a, distances in entry.measured.items()
+        for b, distance in zip(entry.measured, distances, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"distance_s": float})
 
 
 def _groups(entry: Found) -> Groups:
@@ -131,37 +126,27 @@ def _hidden(trial: Trial) -> Places | None:
     return places(build(trial.topology, rate_bps=10**9))
 
 
-def _figure(entry: Found, groups: Groups, rows: list[int]) -> plot.Figure:
+def _figure(entry: Found, groups: Groups, rows: tuple[int, int]) -> plot.Figure:
     unit = UNITS[entry.probe][0]
-    order = [name for group in groups for name in group]
-    heat = {
-        "type": "heatmap",
-        "rows": rows,
-        "x": column("to"),
-        "y": column("from"),
-        "z": {**column("distance_s"), "times": 1000},
-        "colorscale": SCALE,
-        "hoverongaps": False,
-        "hovertemplate": f"%{{y}} and %{{x}}: %{{z:.3g}} {unit}<extra></extra>",
-        "colorbar": {"title": {"text": unit}, "thickness": 10, "outlinewidth": 0},
-    }
+    trace = plot.heat(
+        *(rows, "to", "from", "distance_s", unit),
+        hoverongaps=False,
+        hovertemplate=f"%{{y}} and %{{x}}: %{{z:.3g}} {unit}<extra></extra>",
+    )
+    trace["z"] |= {"times": 1000}
     frames, first = [], 0
     for group in groups:
-        ends = (first - 0.5, first + len(group) - 0.5)
-        frames.append(
-            {
-                **{"type": "rect", "x0": ends[0], "x1": ends[1], "y0": ends[0], "y1": ends[1]},
-                "line": {"color": GROUP, "width": 2},
-            }
-        )
+        low, high = first - 0.5, first + len(group) - 0.5
+        line = {"color": GROUP, "width": 2}
+        frames.append({"type": "rect", "x0": low, "x1": high, "y0": low, "y1": high, "line": line})
         first += len(group)
-    axis = {"type": "category", "categoryorder": "array", "categoryarray": [*map(plot.text, order)], "showgrid": False}
+    order = [name for group in groups for name in group]
     layout: dict[str, Any] = {
-        "xaxis": axis | {"title": {"text": "host"}},
-        "yaxis": axis | {"autorange": "reversed"},
+        "xaxis": plot.categories(order, title={"text": "host"}),
+        "yaxis": plot.categories(order, autorange="reversed"),
         "shapes": frames,
     }
-    return plot.finished([heat], layout, 110 + 18 * max(8, len(order)))
+    return plot.finished([trace], layout, 110 + 18 * max(8, len(order)))
 
 
 def _row(cell: MeasuredCell, trial: Trial, entry: Found) -> dict[str, str]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,6 @@ MOST_TOLD = 3
 """Links of a trial that the table names."""
 MOST_LINES = 60
 """Iterations whose ends are marked."""
-SCALE = [[0.0, "#e9edf2"], [0.15, "#f0d9a0"], [0.5, "#f0a020"], [1.0, "#d62839"]]
-"""Grey, amber, red, as in drawings of networks."""
 DEFINED = (
     "Bytes that waited at the egress of a directed link, read from the kernel again and again while the trial "
     "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
@@ -78,14 +75,22 @@ def waiting(study: Study) -> Question | None:
     shown = list(islice(_seen(study, cells), MOST_PANELS))
     if not shown:
         return None
-    others = len({stored for cell in cells for stored in _tables(cell)}) - len(shown)
+    stored = {trial.stored for cell in cells for trial in cell.finished if trial.stored is not None}
+    others = sum(is_there(*each) for each in stored) - len(shown)  # jobs of one trial share a table
     left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
     frame, spans = plot.stacked([_grid(one) for one in shown])
     panels = [
-        Panel(f"queues-{i}", _caption(one), _figure(one, list(rows), highest))
+        Panel(
+            f"queues-{i}",
+            _name(one)
+            + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (len(one.links) > MOST_LINKS)),
+            _figure(one, rows, highest),
+        )
         for i, (one, rows) in enumerate(zip(shown, spans, strict=True))
     ]
+    told = [(one, link) for one in shown for link in one.links[:MOST_TOLD]]
+    has_marks = any(link.marks for _, link in told)
     of_cell = {one.cell.place: one for one in shown}
     networks = by_network([one.cell for one in shown])
     return Question(
@@ -95,7 +100,7 @@ def waiting(study: Study) -> Question | None:
         tuple(panels),
         (*(_worst(network, [of_cell[cell.place] for cell in of]) for network, of in networks.items()), *left),
         DEFINED,
-        told=_rows(shown),
+        told=tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if has_marks else {}) for one, link in told),
     )
 
 
@@ -113,13 +118,6 @@ def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
         links = [_link(known[int(str(link))], rows, end_s) for link, rows in table.groupby("link")]
         links.sort(key=lambda link: (-link.ms(link.mean_bytes), link.count.link))
         yield _Shown(cell, study.run.whole(trial), links, table)
-
-
-def _tables(cell: MeasuredCell) -> Iterator[tuple[Path, str]]:
-    """Yield which trials of a cell have a table, which jobs of one trial share; none is read for this."""
-    for trial in cell.finished:
-        if trial.stored is not None and is_there(*trial.stored):
-            yield trial.stored
 
 
 def _end_s(trial: Trial, table: pd.DataFrame) -> float:
@@ -168,31 +166,19 @@ def _grid(one: _Shown) -> pd.DataFrame:
     return grid.assign(**known)[[*known, *grid]]
 
 
-def _figure(shown: _Shown, rows: list[int], highest: float) -> plot.Figure:
-    names = [plot.text(link.name) for link in shown.links[:MOST_LINKS]]
-    trace = {
-        "type": "heatmap",
-        "rows": rows,
-        "x": column("time_s"),
-        "y": column("link"),
-        "z": column("most_ms"),
-        "text": column("most_bytes"),
-        "zmin": 0,
-        "zmax": rounded(highest),
-        "colorscale": SCALE,
-        "colorbar": {"title": {"text": "ms"}, "thickness": 10, "outlinewidth": 0},
-        "hoverongaps": False,
-        "hovertemplate": "%{y}, at %{x:.2f} s<br>at most %{text} B, %{z:.3g} ms at its rate<extra></extra>",
-    }
+def _figure(shown: _Shown, rows: tuple[int, int], highest: float) -> plot.Figure:
+    names = [link.name for link in shown.links[:MOST_LINKS]]
+    trace = plot.heat(
+        *(rows, "time_s", "link", "most_ms", "ms"),
+        text=column("most_bytes"),
+        zmin=0,
+        zmax=rounded(highest),
+        hoverongaps=False,
+        hovertemplate="%{y}, at %{x:.2f} s<br>at most %{text} B, %{z:.3g} ms at its rate<extra></extra>",
+    )
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": "time since the trial's start (s)"}, "showgrid": False},
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": names,
-            "autorange": "reversed",
-            "showgrid": False,
-        },
+        "yaxis": plot.categories(names, autorange="reversed"),
         "shapes": [_end_of_iteration(end_s) for end_s in _ends_s(shown.trial)],
     }
     return plot.finished([trace], layout, 90 + 20 * max(4, len(names)))
@@ -230,13 +216,6 @@ def _worst(network: str, shown: Sequence[_Shown]) -> str:
 
 def _name(shown: _Shown) -> str:
     return words.marked(words.name(shown.trial), shown.cell, GST)
-
-
-def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
-    """A table of the links at which most waited; with marks, if there were any."""
-    told = [(one, link) for one in shown for link in one.links[:MOST_TOLD]]
-    marked = any(link.marks for _, link in told)
-    return tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if marked else {}) for one, link in told)
 
 
 def _row(shown: _Shown, link: _Link) -> dict[str, str]:

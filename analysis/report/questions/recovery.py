@@ -11,7 +11,7 @@ from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.record.happened import Loss
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
-from testbed.analysis.report.cells import MeasuredCell, Study, believed, by_network
+from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.question import Key, Panel, Question
 
 Lost: TypeAlias = tuple[MeasuredCell, Trial, Loss]
@@ -39,15 +39,13 @@ def from_losses(study: Study) -> Question | None:
     others = [one for one in found if not any(one is other for other in shown)]
     frame = pd.DataFrame(_columns(study, *one) for one in (*shown, *others))
     more = f" Drawn are {len(shown)} of {len(found)} losses." if others else ""
-    cells = [cell for cell in study.cells if _times(cell)]
-    told, _ = believed(cells, JCT)
-    sentences = [[_longest(network, of)] for network, of in by_network(told, cells).items()]
+    seen = words.by_networks([cell for cell in study.cells if _times(cell)], JCT, _longest)
     return Question(
         "recovery",
         "How did trials go on after losses?",
         frame,
         (Panel("recovery", "From the hit to the next commit", _figure(study, shown, frame)),),
-        (*room.rest(found, room.of_pair), *words.of_networks(sentences), *words.not_told(cells, JCT)),
+        (*room.rest(found, room.of_pair), *seen),
         DEFINED + more,
         (Key("hit, not noticed yet", UNNOTICED), *plot.legend(study.run, None)),
         tuple(_row(*one) for one in shown),
@@ -86,11 +84,9 @@ def _lost(trial: Trial, loss: Loss) -> int:
 def _figure(study: Study, shown: list[Lost], frame: pd.DataFrame) -> plot.Figure:
     bars = []
     for row, (cell, _, _) in enumerate(shown):
-        for value, shade, what in (
-            ("until_noticed_s", UNNOTICED, "noticed after"),
-            ("until_commit_s", plot.colour(study.run, cell.label), "next commit after"),
-        ):
-            bars.append(plot.bar((row, row + 1), row, value, shade, cell.valid_in(JCT), what))
+        own, valid = plot.colour(study.run, cell.label), cell.valid_in(JCT)
+        bars.append(plot.bar((row, row + 1), row, "until_noticed_s", UNNOTICED, valid, "noticed after"))
+        bars.append(plot.bar((row, row + 1), row, "until_commit_s", own, valid, "next commit after"))
     whole_s = frame[["until_noticed_s", "until_commit_s"]].astype(float).sum(axis=1)[: len(shown)]
     span = plot.from_zero(whole_s, 1.05)
     figure = plot.rows_figure(bars, [cell for cell, _, _ in shown], "time since the hit (s)", span, JCT)
@@ -126,11 +122,9 @@ def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:
     return [(loss.recovered_s, loss) for loss in losses if loss.recovered_s is not None]
 
 
-def _longest(network: str, cells: Sequence[MeasuredCell]) -> str:
+def _longest(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
     times = [(time_s, cell, loss) for cell in cells for time_s, loss in _times(cell)]
     longest_s, cell, loss = max(times, key=lambda pair: pair[0])
     on = f"On {network}, from" if network else "From"
-    return (
-        f"{on} notice to the next commit it took {words.seconds(longest_s)} at most, when {words.in_cell(cell)} had "
-        f"lost a {_role(loss)}."
-    )
+    took = f"{on} notice to the next commit it took {words.seconds(longest_s)} at most"
+    return [f"{took}, when {words.in_cell(cell)} had lost a {_role(loss)}."]
