@@ -7,7 +7,7 @@ such, and ranks nobody. ``docs/decisions/ranked-on-one-network.md`` says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -21,13 +21,11 @@ from testbed.analysis.report import words
 from testbed.analysis.report.cells import (
     MeasuredCell,
     Network,
+    Pair,
     believed,
     cells,
-    did_alike,
-    faster_by,
     is_known,
     network_text,
-    over,
 )
 from testbed.analysis.verdicts import CALLED, SIMULATED, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
@@ -37,48 +35,14 @@ SAME_AS_FIRST = 0.995
 TIMES = {ratios.GST: "synchronisation time", ratios.JCT: "job completion time"}
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A cell, and the first arm's that its ratios are relative to; both have a finished trial."""
-
-    first: MeasuredCell
-    cell: MeasuredCell
-
-    def over(self, number: str) -> float | None:
-        found = over(self.first, self.cell, number)
-        return None if found is None else found.value
-
-    def is_valid(self, number: str) -> bool:
-        return self.first.valid_in(number) and self.cell.valid_in(number)
-
-    @property
-    def is_on_one_network(self) -> bool:
-        return self.first.network == self.cell.network
-
-    @property
-    def has_as_many(self) -> bool:
-        """Whether the two had as many workers."""
-        return self.first.network.workers == self.cell.network.workers
-
-    @property
-    def is_by_samples(self) -> bool:
-        """Whether the two had other numbers of workers, so that only samples per second can be compared."""
-        return faster_by(self.first, self.cell) == ratios.THROUGHPUT
-
-
 Pairs: TypeAlias = Sequence[Pair]
 
 
 def pairs(run: Run) -> Pairs:
     """Every cell that has another one to be compared with."""
-    finished = {cell.place: cell for cell in cells(run) if cell.finished}
-    both = [(_place_of_first(run, cell, finished), cell) for cell in finished.values()]
-    return [Pair(finished[place], cell) for place, cell in both if place and place != cell.place]
-
-
-def _place_of_first(run: Run, cell: MeasuredCell, finished: Mapping[Place, MeasuredCell]) -> Place | None:
-    place = run.reference_of(*cell.place)
-    return place if place is not None and place in finished else None
+    finished: dict[Place | None, MeasuredCell] = {cell.place: cell for cell in cells(run) if cell.finished}
+    both = [(finished.get(run.reference_of(*cell.place)), cell) for cell in finished.values()]
+    return [Pair(first, cell) for first, cell in both if first is not None and first is not cell]
 
 
 @dataclass(frozen=True)
@@ -227,9 +191,10 @@ def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
         return "failed"
     if first is None or not first.finished:
         return f"{first.label} failed" if first else "nothing to compare with"
-    if (faster_by(first, cell) == ratios.THROUGHPUT) != (number == ratios.THROUGHPUT):
+    pair = Pair(first, cell)
+    if pair.is_by_samples != (number == ratios.THROUGHPUT):
         return "another number of workers"
-    if not did_alike(first, cell):
+    if not pair.did_alike:
         return "other work"
     doubtful = next((one for one in (cell, first) if not one.valid_in(number)), None)
     if doubtful is None:
@@ -302,8 +267,8 @@ def _ties(told: Finding, fastest: Pairs) -> str:
     best = {pair.cell.setting: pair.cell for pair in fastest}
     tied = []
     for label, of in _by_label(told.ranked).items():
-        both = [(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
-        each = [over(first, cell, told.number) for first, cell in both]
+        both = [Pair(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
+        each = [pair.over(told.number) for pair in both]
         alike = [ratio for ratio in each if ratio and not (is_slower(ratio) or is_slower(ratio.inverse))]
         if label != fastest[0].cell.label and len(alike) == len(best):
             tied.append(label)
@@ -366,9 +331,9 @@ def _middle(told: Finding, of: Pairs) -> float:
 
 
 def _ratio(pair: Pair, number: str) -> float:
-    value = pair.over(number)
-    assert value is not None  # others are not compared
-    return value
+    found = pair.over(number)
+    assert found is not None  # others are not compared
+    return found.value
 
 
 def _by_label(of: Pairs) -> dict[str, list[Pair]]:
@@ -448,7 +413,7 @@ def unlike(run: Run) -> str:
 
 
 def _other_work(run: Run, every: Pairs) -> str:
-    first_of = {pair.cell.label: pair for pair in reversed(every) if not did_alike(pair.first, pair.cell)}
+    first_of = {pair.cell.label: pair for pair in reversed(every) if not pair.did_alike}
     if not first_of:
         return ""
     each = [

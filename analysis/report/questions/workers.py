@@ -12,7 +12,7 @@ import pandas as pd
 from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.repeats import GST
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import MeasuredCell, Study, over
+from testbed.analysis.report.cells import MeasuredCell, Pair, Study
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.report.questions import sync
 
@@ -126,7 +126,7 @@ def _worker_lines(name: str, i: int, start: int, members: Sequence[MeasuredCell]
 
 def _grown(members: Sequence[MeasuredCell]) -> float | None:
     """GST with the most workers over that with the fewest, where the two can be compared."""
-    found = over(members[0], members[-1], ratios.GST)
+    found = Pair(members[0], members[-1]).over(ratios.GST)
     return found.value if found else None
 
 
