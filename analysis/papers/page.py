@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from markupsafe import Markup
 
-from testbed.analysis.html.pages import source, template
+from testbed.analysis.html import source, template
 from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
 from testbed.analysis.papers.picture import picture
 from testbed.base.listing import counted

@@ -5,8 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from testbed.analysis import dictionary
-from testbed.analysis.html.packed import packed, plotly
-from testbed.analysis.html.pages import source, template
+from testbed.analysis.html import packed, plotly, source, template
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import differences, headline, plot, settings, tables, words
 from testbed.analysis.report.questions import answered

@@ -14,7 +14,7 @@ from testbed.analysis.papers.judging import true, within
 from testbed.analysis.papers.mlfabric.ideals import Asked, play
 from testbed.analysis.papers.mlfabric.rounds import WORKERS
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.tables.transfers import NEAR, late_shares, overtaken
+from testbed.analysis.tables.trial import NEAR, late_shares, overtaken
 from testbed.workloads.catalogue import tensor_sizes
 
 PLAN = Experiment(

@@ -17,7 +17,7 @@ from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, by_network
 from testbed.analysis.report.question import Panel, Question, column, rounded
-from testbed.analysis.tables.queues import is_there
+from testbed.analysis.tables.trial import has_queues
 from testbed.base.listing import counted
 
 MOST_PANELS = 3
@@ -76,7 +76,7 @@ def waiting(study: Study) -> Question | None:
     if not shown:
         return None
     stored = {trial.stored for cell in cells for trial in cell.finished if trial.stored is not None}
-    others = sum(is_there(*each) for each in stored) - len(shown)  # jobs of one trial share a table
+    others = sum(has_queues(*each) for each in stored) - len(shown)  # jobs of one trial share a table
     left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
     frame, spans = plot.stacked([_grid(one) for one in shown])

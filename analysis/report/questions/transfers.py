@@ -15,7 +15,7 @@ from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.networks import names
 from testbed.analysis.report.question import Key, Panel, Question
-from testbed.analysis.tables.transfers import NEAR, late_shares, overtaken
+from testbed.analysis.tables.trial import NEAR, late_shares, overtaken
 from testbed.workloads.kinds.transfers import Purpose
 
 MOST_PANELS = 3
