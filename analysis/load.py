@@ -11,11 +11,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.jobs import label_of, singly
+from testbed.analysis.record.fields import read
 from testbed.analysis.record.happened import Failover
-from testbed.analysis.record.judged import Fidelity
-from testbed.analysis.record.reading import read
+from testbed.analysis.record.trial import Fidelity, Slot
 from testbed.analysis.record.version import SCHEMA
-from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial, tells_iterations, workload_of
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from testbed.analysis.tables import trial as tables

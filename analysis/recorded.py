@@ -14,9 +14,7 @@ from testbed.analysis.numbers.goal import QUALITIES
 from testbed.analysis.numbers.ratios import Work
 from testbed.analysis.numbers.repeats import is_valid
 from testbed.analysis.record.happened import Loss, Recovery
-from testbed.analysis.record.judged import RecordedCheck
-from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import RecordedCheck, Slot, TrialRecord
 from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID, Number
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import AnyKind

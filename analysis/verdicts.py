@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, optional, required, shape_of
-from testbed.analysis.record.reading import read
+from testbed.analysis.record.fields import SHARE, Part, optional, read, required, shape_of
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.shape import NO_NULL, OBJECT, Kind, check
 

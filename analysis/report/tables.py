@@ -12,7 +12,7 @@ from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD
 from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT, WAITING
 from testbed.analysis.record.happened import Attempt
-from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.record.trial import RecordedCheck
 from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, Pair, as_text, cells, is_known

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from testbed.analysis import chrome_trace
 from testbed.analysis.chrome_trace import Span, trace
 from testbed.analysis.record.happened import Event
-from testbed.analysis.record.work import Collective
+from testbed.analysis.record.trial import Collective
 from testbed.analysis.recorded import Trial
 from testbed.base.errors import OutputError
 

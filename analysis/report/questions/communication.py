@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import GST, JCT
-from testbed.analysis.record.work import Collective
+from testbed.analysis.record.trial import Collective
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study

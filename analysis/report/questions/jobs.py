@@ -12,7 +12,7 @@ import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Setting, Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study

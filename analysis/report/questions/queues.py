@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import GST
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, by_network

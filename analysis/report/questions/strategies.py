@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.record.network import PairCount
+from testbed.analysis.record.trial import PairCount
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study

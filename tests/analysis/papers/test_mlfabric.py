@@ -22,7 +22,7 @@ from testbed.analysis.papers.mlfabric.rounds import applied_s, rounds_s
 from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
 from testbed.analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA, ROUNDS
 from testbed.analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
-from testbed.analysis.record.accuracy import Accuracy
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.transfers import Purpose

@@ -9,8 +9,8 @@ import pytest
 
 from testbed.analysis.papers.claim import Finding, Runs, Verdict
 from testbed.analysis.papers.mlfabric.failover import FAILOVER, FED, LOST, failover
-from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.happened import Event, Loss
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 
 from .made_up import Times, run, trial

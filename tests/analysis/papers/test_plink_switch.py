@@ -10,7 +10,7 @@ import pytest
 
 from testbed.analysis.papers.claim import Verdict
 from testbed.analysis.papers.plink_switch import LABEL, SWITCH, switch
-from testbed.analysis.record.accuracy import Accuracy
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 from tests.analysis.papers import made_up
 

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.record.network import LinkCount
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import LinkCount, Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import plot
 from testbed.analysis.report.beside import beside
