@@ -107,19 +107,15 @@ def counts(run: Run) -> str:
     missing."""
     where = f" in {counted_as(run.ran, 'trial')}" if run.has_jobs else ""
     judged = f"{counted_as(len(run.trials), what(run.trials))}{where}: {verdicts(run)}."
-    return " ".join([judged, *_again(run), *missing(run), *_promise(run)])
+    count, made = sum(bool(trial.earlier) for trial in run.trials), sum(trial.attempts for trial in run.trials)
+    was = "was" if count == 1 else "were"
+    again = [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
+    return " ".join([judged, *again, *missing(run), *_promise(run)])
 
 
 def what(trials: Iterable[Trial]) -> str:
     """Name these in a count: jobs where several shared a network, each of which has its own verdict."""
     return "job" if any(trial.job for trial in trials) else "trial"
-
-
-def _again(run: Run) -> list[str]:
-    count = sum(bool(trial.earlier) for trial in run.trials)
-    made = sum(trial.attempts for trial in run.trials)
-    was = "was" if count == 1 else "were"
-    return [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
 
 
 def _promise(run: Run) -> list[str]:

@@ -93,14 +93,11 @@ def answered(run: Run) -> tuple[Question, ...]:
         return ()
     seen = study(run)
     answers = {name: ask(seen) for name, ask in with_plugged("questions", BUILT_IN).items()}
-    return tuple(_of_that_name(name, question) for name, question in answers.items() if question is not None)
-
-
-def _of_that_name(name: str, question: Question) -> Question:
-    """The question, whose name is what a page tells it from others by."""
-    if question.name != name:
-        raise UsageError(
-            f"the entry point {name} of testbed.questions gives a question whose name is {question.name!r}",
-            fix=f"name the question {name!r}, or rename the entry point",
-        )
-    return question
+    found = {name: question for name, question in answers.items() if question is not None}
+    for name, question in found.items():
+        if question.name != name:  # by which a page tells it from others
+            raise UsageError(
+                f"the entry point {name} of testbed.questions gives a question whose name is {question.name!r}",
+                fix=f"name the question {name!r}, or rename the entry point",
+            )
+    return tuple(found.values())
