@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from testbed.analysis.record.columns import of_every_run, of_jobs
 from testbed.analysis.record.fields import Field, Part, by_path
 from testbed.analysis.record.tables import CollectiveCall, Sample, Transfer, Window
-from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot, TrialRecord
 
 
 def _of(part: type[Part]) -> Mapping[str, Field]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 JOBS, JOB = "jobs", "job"
@@ -13,17 +13,15 @@ Record = Mapping[str, Any]
 def singly(records: Iterable[Record]) -> list[dict[str, Any]]:
     """Each job as the record of a trial that has it alone, with the job's name in its id and its label; a trial without
     such jobs as it is."""
-    return [one for record in records for one in _singly(record)]
-
-
-def _singly(record: Record) -> Iterator[dict[str, Any]]:
-    jobs = record.get(JOBS)
-    if not jobs:  # none, or the trial failed before any of them ended
-        yield dict(record)
-        return
-    shared = {key: value for key, value in record.items() if key != JOBS}
-    for job in jobs:
-        yield {**shared, **job, "id": id_of(record["id"], job[JOB]), "label": label_of(record["label"], job[JOB])}
+    found = []
+    for record in records:
+        shared = {key: value for key, value in record.items() if key != JOBS}
+        for job in record.get(JOBS) or ():
+            named = {"id": id_of(record["id"], job[JOB]), "label": label_of(record["label"], job[JOB])}
+            found.append({**shared, **job, **named})
+        if not record.get(JOBS):  # none, or the trial failed before any of them ended
+            found.append(dict(record))
+    return found
 
 
 def id_of(trial: str, job: str) -> str:

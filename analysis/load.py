@@ -11,14 +11,13 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.jobs import label_of, singly
+from testbed.analysis.record.fields import read
 from testbed.analysis.record.happened import Failover
-from testbed.analysis.record.judged import Fidelity
-from testbed.analysis.record.reading import read
+from testbed.analysis.record.trial import Fidelity, Slot
 from testbed.analysis.record.version import SCHEMA
-from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial, tells_iterations, workload_of
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
-from testbed.analysis.tables import samples as tables
+from testbed.analysis.tables import trial as tables
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS
@@ -218,7 +217,7 @@ def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.Dat
     if not path.exists() and not needed:
         return None
     try:
-        samples = tables.read(path, run_dir)
+        samples = tables.samples(path, run_dir)
     except UnfitError as error:
         raise _damaged(path, str(error)) from None
     except OSError as error:

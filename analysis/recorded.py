@@ -14,9 +14,7 @@ from testbed.analysis.numbers.goal import QUALITIES
 from testbed.analysis.numbers.ratios import Work
 from testbed.analysis.numbers.repeats import is_valid
 from testbed.analysis.record.happened import Loss, Recovery
-from testbed.analysis.record.judged import RecordedCheck
-from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import RecordedCheck, Slot, TrialRecord
 from testbed.analysis.verdicts import INVALID, SIMULATED, UNWATCHED, VALID, Number
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import AnyKind
@@ -89,39 +87,28 @@ class Trial(TrialRecord):
 
     @cached_property
     def queues(self) -> pd.DataFrame | None:
-        """Bytes that waited at egresses, with the columns of :mod:`testbed.analysis.tables.queues`; None where that is
-        not known.
+        """Bytes that waited at egresses (:func:`testbed.analysis.tables.trial.queues`); None where that is not known.
 
         Raises:
-            OutputError: the table is damaged.
+            OutputError: the table is damaged; so do the next two.
         """
-        from testbed.analysis.tables import queues
+        from testbed.analysis.tables import trial
 
-        return None if self.stored is None else queues.read(*self.stored)
+        return None if self.stored is None else trial.queues(*self.stored)
 
     @cached_property
     def transfers(self) -> pd.DataFrame | None:
-        """Its transfers as planned and as they went, with the columns of :mod:`testbed.analysis.tables.transfers`; None
-        of a kind that plans none.
+        """Its transfers as planned and as they went; None of a kind that plans none."""
+        from testbed.analysis.tables import trial
 
-        Raises:
-            OutputError: the table is damaged.
-        """
-        from testbed.analysis.tables import transfers
-
-        return None if self.stored is None else transfers.read(*self.stored)
+        return None if self.stored is None else trial.transfers(*self.stored)
 
     @cached_property
     def calls(self) -> pd.DataFrame | None:
-        """The collectives of a script's ranks, with the columns of :mod:`testbed.analysis.tables.collectives`; None of
-        other trials, and of those that an older version ran.
+        """The collectives of a script's ranks; None of other trials, and of those that an older version ran."""
+        from testbed.analysis.tables import trial
 
-        Raises:
-            OutputError: the table is damaged.
-        """
-        from testbed.analysis.tables import collectives
-
-        return None if self.stored is None else collectives.read(*self.stored)
+        return None if self.stored is None else trial.collectives(*self.stored)
 
     @property
     def job(self) -> str:

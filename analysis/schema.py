@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from testbed.analysis.jobs import JOBS
 from testbed.analysis.record.fields import shape_of
-from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot, TrialRecord
 from testbed.base.limits import MOST_ARMS, MOST_JOBS
 from testbed.files.shape import (
     COUNT,

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, optional, required, shape_of
-from testbed.analysis.record.reading import read
+from testbed.analysis.record.fields import SHARE, Part, optional, read, required, shape_of
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.shape import NO_NULL, OBJECT, Kind, check
 
@@ -114,17 +113,15 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
         return ", ".join(f"{CALLED[name]} {without[name]}" for name in main)
     if len({count[name] for name in main}) > 1:
         return ", ".join(f"{CALLED[name]} {count[name]}" for name in main) + f" of {total} VALID"
-    whole = _whole(count[main[0]], total, joint_verdict(without[name] for name in main))
-    others = [name for name in names if count[name] != count[main[0]] and count[name] != count.get(_LIKE.get(name, ""))]
+    valid = count[main[0]]
+    some = f"{valid} of {total} VALID" if valid else joint_verdict(without[name] for name in main)
+    whole = VALID if valid == total else some
+    others = [name for name in names if count[name] != valid and count[name] != count.get(_LIKE.get(name, ""))]
     if not others:
         return whole
     if total == 1:
         return f"{whole} except {' and '.join(CALLED[name] for name in others)}"
     return f"{whole} ({', '.join(f'{CALLED[name]} {count[name]}' for name in others)})"
-
-
-def _whole(valid: int, total: int, otherwise: str) -> str:
-    return VALID if valid == total else f"{valid} of {total} VALID" if valid else otherwise
 
 
 def errors_in_short(errors: Mapping[str, float | None]) -> str:

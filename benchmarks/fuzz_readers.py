@@ -35,7 +35,7 @@ from testbed.analysis.comparing import compare, compare_output, measured
 from testbed.analysis.load import load
 from testbed.analysis.report import FORMATS
 from testbed.analysis.report import text as report_text
-from testbed.analysis.tables import queues, samples, transfers
+from testbed.analysis.tables import trial as tables
 from testbed.base.errors import TestbedError
 from testbed.control import endings
 from testbed.control.feed import Feed
@@ -618,7 +618,7 @@ def readers(run: Path) -> list[Subject]:
         change = mutate_parquet if name.endswith(".parquet") else mutate_json
         return replace(reader(run, called, name, [(run / name).read_bytes()], change, read), share=share)
 
-    table = _unfit(lambda path: samples.read(path, path.parent))
+    table = _unfit(lambda path: tables.samples(path, path.parent))
     checked_in = _unfit(lambda path: failover.read_left(path, 5))
     left = [b'{"completed": 3, "error": "h1 is gone"}']
     sums = _unfit(lambda path: read_weights(path, 100))
@@ -629,8 +629,8 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "spec.yaml", "spec.yaml", [SPEC.encode()], mutate_spec, _source),
         reader(run, "samples, lines", "h0.jsonl", [_lines()], mutate_lines, _said),
         recorded("samples, Parquet", parquet, table),
-        recorded("queues, Parquet", waited, lambda path: queues.read(path.parent.parent, path.stem)),
-        recorded("transfers, Parquet", carried, lambda path: transfers.read(path.parent.parent, path.stem)),
+        recorded("queues, Parquet", waited, lambda path: tables.queues(path.parent.parent, path.stem)),
+        recorded("transfers, Parquet", carried, lambda path: tables.transfers(path.parent.parent, path.stem)),
         recorded("baseline", "base.json", measured.read),
         reader(run, "topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
         reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),

@@ -343,24 +343,18 @@ def _unmeasured(sides: Mapping[str, Sequence[Measured]], metric: str) -> str:
     empty = next((name for name, trials in sides.items() if not trials), None)
     if empty is not None:
         return f"{empty} does not have it"
-    counts = {
-        name: _counts(trial.verdicts.get(metric, trial.verdict) for trial in trials) + _failed_checks(trials, metric)
-        for name, trials in sides.items()
-        if not any(trial.valid_in(metric) for trial in trials)
-    }
+    counts = {}
+    for name, trials in sides.items():
+        if not any(trial.valid_in(metric) for trial in trials):
+            often = Counter(check for one in trials for check in one.spoilt_by.get(metric, ())).most_common()
+            checks = shortened([check for check, _ in often], MOST_CHECKS)  # of a baseline they are not known
+            counts[name] = _counts(trial.verdicts.get(metric, trial.verdict) for trial in trials)
+            counts[name] += f", failed checks: {checks}" if checks else ""
     if len(counts) < len(sides):
         return "".join(f"{name} has no VALID trial with it ({told})" for name, told in counts.items())
     verdicts = {trial.verdicts.get(metric, trial.verdict) for trials in sides.values() for trial in trials}
     are = verdicts.pop() if len(verdicts) == 1 else "not VALID"
     return f"{are} on both sides: {'; '.join(f'{name} has {told}' for name, told in counts.items())}"
-
-
-def _failed_checks(trials: Sequence[Measured], metric: str) -> str:
-    """Name the checks for which trials are INVALID in a metric, the most frequent first; of a baseline they are not
-    known."""
-    often = Counter(check for one in trials for check in one.spoilt_by.get(metric, ())).most_common()
-    checks = shortened([check for check, _ in often], MOST_CHECKS)
-    return f", failed checks: {checks}" if checks else ""
 
 
 def _counts(verdicts: Iterable[str]) -> str:

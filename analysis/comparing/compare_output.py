@@ -89,12 +89,8 @@ def _failures(one: Failures, found: Comparison) -> str:
 
 def _only_in(one: LeftOut, found: Comparison) -> str:
     """The metrics in which a trial does not count, where it counts in others."""
-    compared = {judged.metric for judged in found.judged}
-    return (
-        f" in {' and '.join(NAMES[name] for name in one.metrics)}"
-        if compared - set(one.metrics) and one.metrics
-        else ""
-    )
+    is_in_all = {judged.metric for judged in found.judged} <= set(one.metrics)
+    return "" if is_in_all or not one.metrics else f" in {' and '.join(NAMES[name] for name in one.metrics)}"
 
 
 def text(found: Comparison, lay_out: Layout = columns) -> str:
@@ -132,7 +128,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "counts": {verdict: len(found.of(verdict)) for verdict in VERDICTS},
         "judged": [_entry(one) for one in found.judged],
-        "failures": [_failures_entry(one, found) for one in found.failures],
+        "failures": [_cell_entry(one) | _failed(one, found) for one in found.failures],
         "left_out": [vars(one) | {"metrics": list(one.metrics)} for one in found.left_out],
         "allowed": [vars(one) for one in found.allowed],
         "schemes": list(found.schemes),
@@ -163,10 +159,7 @@ def junit(found: Comparison) -> str:
         elif one.verdict == INCONCLUSIVE:
             ET.SubElement(case, "skipped", {"message": _clean(one.why)})
     for failing in found.failures:
-        named = {
-            "classname": _clean(found.experiment),
-            "name": _clean(f"{_named(failing)}: failures"),
-        }
+        named = {"classname": _clean(found.experiment), "name": _clean(f"{_named(failing)}: failures")}
         case, told = ET.SubElement(suite, "testcase", named | {"time": "0.000"}), _clean(_failures(failing, found))
         if accepted:
             ET.SubElement(case, "skipped", {"message": told})
@@ -205,36 +198,32 @@ def _row(one: Judged) -> list[str]:
     point = f", {one.cell.where}" if one.cell.where else ""
     start = [f"{_arms(one)}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
     values = [_value(one.metric, side) for side in (one.base, one.new)]
-    trials = f"{len(one.base)} / {len(one.new)}"
-    if one.ratio is None or one.p_value is None:
-        return [*start, *values, MISSING, MISSING, MISSING, trials, one.verdict]
-    return [*start, *values, f"{one.ratio.value:.4f}", _interval(one), f"{one.p_value:.1g}", trials, one.verdict]
+    compared = [MISSING] * 3
+    if one.ratio is not None and one.p_value is not None:
+        compared = [f"{one.ratio.value:.4f}", _interval(one), f"{one.p_value:.1g}"]
+    return [*start, *values, *compared, f"{len(one.base)} / {len(one.new)}", one.verdict]
 
 
 def _value(metric: str, values: tuple[float, ...]) -> str:
     """The median of a side's trials."""
-    if not values:
-        return MISSING
-    return value_text(metric, median(values))
+    return value_text(metric, median(values)) if values else MISSING
 
 
 def _interval(one: Judged) -> str:
     assert one.ratio is not None
-    if math.isinf(one.ratio.high):
-        return "not known"
-    return f"{one.ratio.low:.4f} to {one.ratio.high:.4f}"
+    return "not known" if math.isinf(one.ratio.high) else f"{one.ratio.low:.4f} to {one.ratio.high:.4f}"
+
+
+def _cell_entry(one: Judged | Failures) -> dict[str, Any]:
+    return {"label": one.cell.label, "batch": one.cell.batch, "point": dict(one.cell.point), "arm": one.arm}
 
 
 def _entry(one: Judged) -> dict[str, Any]:
     ratio: Mapping[str, float | None] | None = None
     if one.ratio is not None:
-        ends = {"value": one.ratio.value, "low": one.ratio.low, "high": one.ratio.high}
-        ratio = {key: value if math.isfinite(value) else None for key, value in ends.items()}
+        ratio = {key: value if math.isfinite(value) else None for key, value in vars(one.ratio).items()}
     return {
-        "label": one.cell.label,
-        "batch": one.cell.batch,
-        "point": dict(one.cell.point),
-        "arm": one.arm,
+        **_cell_entry(one),
         "metric": one.metric,
         "verdict": one.verdict,
         "why": one.why,
@@ -246,17 +235,9 @@ def _entry(one: Judged) -> dict[str, Any]:
     }
 
 
-def _failures_entry(one: Failures, found: Comparison) -> dict[str, Any]:
+def _failed(one: Failures, found: Comparison) -> dict[str, Any]:
     base, new = ({"failed": failed, "trials": count} for failed, count in (one.base, one.new))
-    return {
-        "label": one.cell.label,
-        "batch": one.cell.batch,
-        "point": dict(one.cell.point),
-        "arm": one.arm,
-        "base": base,
-        "new": new,
-        "accepted": found.failures_accepted,
-    }
+    return {"base": base, "new": new, "accepted": found.failures_accepted}
 
 
 def _thresholds(found: Comparison) -> str:

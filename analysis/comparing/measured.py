@@ -183,9 +183,8 @@ def conditions(environment: Mapping[str, Any], resolved: Mapping[str, Any]) -> C
     What is swept is each cell's own, and only said to be :data:`SWEPT`. Of a run that was merged from parts, the values
     of all parts.
     """
-    parts = [
-        conditions({**environment, "parts": None, **own}, resolved) for own in (environment.get("parts") or {}).values()
-    ]
+    each = (environment.get("parts") or {}).values()
+    parts = [conditions({**environment, "parts": None, **own}, resolved) for own in each]
     if parts:
         names = sorted({name for part in parts for name in part})
         values = {name: list(dict.fromkeys(part.get(name) for part in parts)) for name in names}
@@ -239,11 +238,10 @@ def describe(name: str, resolved: Mapping[str, Any], environment: Mapping[str, A
     sweep = {*(resolved.get("sweep") or ())}
     swept = {name.split(".")[0] for name in sweep}
     keys = [key for key in (*ARM, "scheme") if key not in swept and f"arm.{plain(key)}" not in sweep]
-    arms = {
-        str(arm["label"]): {key: arm.get(key) for key in keys} for arm in resolved.get("arms") or () if "label" in arm
-    }
-    found = conditions(environment, resolved)
-    return Side(name, Path(name).resolve(), str(resolved.get("name") or name), found, arms, ())
+    labelled = [arm for arm in resolved.get("arms") or () if "label" in arm]
+    arms = {str(arm["label"]): {key: arm.get(key) for key in keys} for arm in labelled}
+    experiment = str(resolved.get("name") or name)
+    return Side(name, Path(name).resolve(), experiment, conditions(environment, resolved), arms, ())
 
 
 def _from_run(path: Path, run: Run) -> Side:
@@ -254,6 +252,7 @@ def _from_run(path: Path, run: Run) -> Side:
 def _measured(trial: Trial) -> Measured:
     found = {name: getattr(trial.metrics, key) for name, key in METRICS.items()} if trial.done else {}
     values = {name: value for name, value in found.items() if value is not None}
+    judged = {name: verdict_of(trial.numbers, name) for name in values}
     return Measured(
         id=trial.id,
         cell=Cell.of(trial.label, trial.batch, trial.point, trial.at),
@@ -261,18 +260,12 @@ def _measured(trial: Trial) -> Measured:
         started=trial.started,
         verdict=(trial.verdict or INVALID) if trial.done else FAILED,
         values=values,
-        verdicts={name: _verdict_in(trial, name) for name in values},
+        verdicts={name: of.verdict if of else INVALID for name, of in judged.items()},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
         world=trial.world,
         work=trial.work,
-        spoilt_by={name: of.spoilt_by for name in values if (of := verdict_of(trial.numbers, name)) and of.spoilt_by},
+        spoilt_by={name: of.spoilt_by for name, of in judged.items() if of and of.spoilt_by},
     )
-
-
-def _verdict_in(trial: Trial, metric: str) -> str:
-    """INVALID if the trial says nothing of it."""
-    found = verdict_of(trial.numbers, metric)
-    return found.verdict if found else INVALID
 
 
 def value_text(metric: str, value: float) -> str:
@@ -343,6 +336,9 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
             if trial in known:
                 raise ValueError(f"{cell} has the trial {trial} twice")
             known.add(trial)
+            verdicts = dict.fromkeys(values, VALID if one["verdict"] == VALID else INVALID)  # of an older baseline
+            if "verdicts" in one:
+                verdicts = {name: _known(one["verdicts"][name], *VERDICTS) for name in values}
             yield Measured(
                 id=trial,
                 cell=cell,
@@ -350,19 +346,11 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 started=str(one["started"]),
                 verdict=_known(one["verdict"], *VERDICTS, FAILED),
                 values=values,
-                verdicts=_verdicts(one, values),
+                verdicts=verdicts,
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
                 world=None if one.get("world") is None else int(one["world"]),
                 work=None if one.get(WORK[1]) is None else (int(one[WORK[0]]), int(one[WORK[1]])),
             )
-
-
-def _verdicts(trial: Mapping[str, Any], metrics: Iterable[str]) -> dict[str, str]:
-    """Return the trial's verdict in each metric; in an older baseline, which has one verdict a trial, that is each
-    one's."""
-    if "verdicts" not in trial:
-        return dict.fromkeys(metrics, VALID if trial["verdict"] == VALID else INVALID)
-    return {name: _known(trial["verdicts"][name], *VERDICTS) for name in metrics}
 
 
 def _known(verdict: object, *known: str) -> str:

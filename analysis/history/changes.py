@@ -44,7 +44,10 @@ def change_points(values: Sequence[float]) -> list[int]:
     if count < FEWEST:
         return []
     logs = [math.log(value) for value in values]
-    unit, penalty = _spread(logs), PENALTY * math.log(count)
+    # Mean distance of normal noise from its median, as differences of neighbours show it: the median of |x - y| of two
+    # normal samples is 0.6745 * sqrt(2) deviations.
+    deviation = float(np.median(np.abs(np.diff(logs)))) / (0.6745 * math.sqrt(2))
+    unit, penalty = max(deviation, LEAST_NOISE) * math.sqrt(2 / math.pi), PENALTY * math.log(count)
     best, begins = [0.0] + [math.inf] * count, [0] * (count + 1)
     for begin in range(count - SHORTEST + 1):
         if best[begin] == math.inf:
@@ -58,13 +61,6 @@ def change_points(values: Sequence[float]) -> list[int]:
         end = begins[end]
         cuts.append(end)
     return cuts[::-1]
-
-
-def _spread(logs: Sequence[float]) -> float:
-    """Mean distance of normal noise from its median, as differences of neighbours show it."""
-    typical = float(np.median(np.abs(np.diff(logs))))
-    deviation = typical / (0.6745 * math.sqrt(2))  # the median of |x - y| of two normal samples
-    return max(deviation, LEAST_NOISE) * math.sqrt(2 / math.pi)
 
 
 def _distances(logs: Sequence[float], begin: int) -> list[tuple[int, float]]:

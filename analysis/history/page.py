@@ -12,10 +12,8 @@ import plotly.io as pio
 from markupsafe import Markup
 
 from testbed.analysis.comparing.measured import NAMES, value_text
-from testbed.analysis.history.series import Point, Series
-from testbed.analysis.history.text import change_texts, heading, title, told
-from testbed.analysis.html.packed import plotly
-from testbed.analysis.html.pages import source, template
+from testbed.analysis.history.series import Point, Series, change_texts, heading, title, told
+from testbed.analysis.html import plotly, source, template
 from testbed.base.listing import counted
 from testbed.files.writing import write_bytes
 
@@ -59,18 +57,14 @@ def render(found: Sequence[Series], unread: Sequence[str]) -> str:
 
 def _figure(number: int, series: Series) -> Figure:
     figure = go.Figure()
-    order = list(range(len(series.points)))
-    values = [point.value for point in series.points]
+    order, changed = list(range(len(series.points))), {change.position for change in series.changes}
     figure.add_scatter(
         x=order,
-        y=values,
+        y=[point.value for point in series.points],
         mode="lines+markers",
         name=NAMES[series.metric],
         line={"color": LINE, "width": 1},
-        marker={
-            "color": [CHANGE if i in {change.position for change in series.changes} else LINE for i in order],
-            "size": 7,
-        },
+        marker={"color": [CHANGE if i in changed else LINE for i in order], "size": 7},
         error_y={
             "type": "data",
             "symmetric": False,
@@ -90,20 +84,15 @@ def _figure(number: int, series: Series) -> Figure:
         hoverinfo="skip",
     )
     for change in series.changes:
-        at = change.position - 0.5
-        figure.add_vline(x=at, line={"color": CHANGE, "width": 1, "dash": "dot"})
+        figure.add_vline(x=change.position - 0.5, line={"color": CHANGE, "width": 1, "dash": "dot"})
     runs = counted(len(series.points), "run")
     return Figure(f"series-{number}", title(series), _json(figure, series), f"{runs}: {'; '.join(told(series))}.")
 
 
 def _hover(metric: str, point: Point) -> str:
     """Write the text of a point's tooltip; Plotly reads it as HTML, and names are text."""
-    lines = [
-        point.name,
-        point.started,
-        f"{value_text(metric, point.value)}, {counted(point.trials, 'trial')}",
-        *point.changed,
-    ]
+    value = f"{value_text(metric, point.value)}, {counted(point.trials, 'trial')}"
+    lines = [point.name, point.started, value, *point.changed]
     return "<br>".join(html.escape(line) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""From a directory of runs and baselines to a series for each experiment, cell and metric."""
+"""From a directory of runs and baselines to a series for each experiment, cell and metric; series as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.conditions import differences, schemes
-from testbed.analysis.comparing.measured import METRICS, NAMES, Side, read
-from testbed.analysis.history.changes import change_points
+from testbed.analysis.comparing.measured import NAMES, Side, read, value_text
+from testbed.analysis.history.changes import FEWEST, change_points
 from testbed.analysis.numbers import statistics
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
@@ -23,6 +24,7 @@ from testbed.files.foreign import read_bytes
 
 MARK = b'"baseline"'
 """A JSON file with this may be a baseline."""
+BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Series:
     points: tuple[Point, ...]
     changes: tuple[Change, ...]
     levels: tuple[float, ...]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it has too few runs to see a change."""
+        return len(self.points) < FEWEST
 
 
 def collect(folder: Path) -> tuple[list[Side], list[str]]:
@@ -125,26 +132,18 @@ def without(sides: Sequence[Side], metric: str) -> list[str]:
 
 
 def _points(sides: list[Side], cell: Cell, metric: str) -> Iterator[Point]:
-    assert metric in METRICS
     before: Side | None = None
     for side in sides:
         valid = [trial for trial in side.trials if trial.cell == cell and trial.valid_in(metric)]
         values = [trial.values[metric] for trial in valid if trial.values[metric] > 0]
         if not values:
             continue
-        middle = statistics.median(values)
-        known = len(values) > 1
-        changed = () if before is None else tuple(_changed(before, side, cell))
-        low, high = (middle.low, middle.high) if known else (None, None)
+        middle, arms = statistics.median(values), [(cell.label, cell.label)]
+        differ = (*differences(before, side, arms), *schemes(before, side, arms)) if before else ()
+        changed = tuple(f"{one.name}: {one.base}, now {one.new}" for one in differ)
+        low, high = (middle.low, middle.high) if len(values) > 1 else (None, None)
         yield Point(side.name, min(trial.started for trial in valid), middle.value, low, high, len(values), changed)
         before = side
-
-
-def _changed(before: Side, side: Side, cell: Cell) -> Iterator[str]:
-    """Conditions and scheme that are not those of the run before."""
-    arms = [(cell.label, cell.label)]
-    for one in (*differences(before, side, arms), *schemes(before, side, arms)):
-        yield f"{one.name}: {one.base}, now {one.new}"
 
 
 def _sources(folder: Path) -> Iterator[Path]:
@@ -169,3 +168,83 @@ def _is_baseline(path: Path) -> bool:
         return MARK in content and "baseline" in parse_json(content)
     except (OSError, ValueError, TypeError):
         return False
+
+
+def text(found: Sequence[Series], unread: Sequence[str]) -> str:
+    """A block for each series: how it went, and where it changed."""
+    lines = [line for one in found for line in [*_block(one), ""]]
+    short = sum(one.is_short for one in found)
+    few = [f"too few runs to see a change in {short} series: {FEWEST} are the least"] if short else []
+    return "\n".join([*lines, *few, *(f"left out: {problem}" for problem in unread)]).rstrip()
+
+
+def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:
+    """Return the series and the runs that were not read as JSON, for programs."""
+    entries = [
+        {
+            "experiment": one.experiment,
+            "label": one.cell.label,
+            "batch": one.cell.batch,
+            "point": dict(one.cell.point),
+            "metric": one.metric,
+            "runs": [
+                {**vars(point), "changed": list(point.changed), "level": level}
+                for point, level in zip(one.points, one.levels, strict=True)
+            ],
+            "changes": [
+                {"run": point.name, "started": point.started, "ratio": change.ratio}
+                for change in one.changes
+                for point in [one.points[change.position]]
+            ],
+        }
+        for one in found
+    ]
+    return {"series": entries, "not_read": list(unread)}
+
+
+def title(series: Series) -> str:
+    """``quickstart: ring, batch 16: GST``."""
+    return f"{series.experiment}: {series.cell}: {NAMES[series.metric]}"
+
+
+def change_texts(series: Series) -> list[str]:
+    """A sentence for each change."""
+    return [
+        f"{100 * (change.ratio - 1):+.1f} % with {series.points[change.position].name} "
+        f"({series.points[change.position].started[:16]})"
+        for change in series.changes
+    ]
+
+
+def heading(found: Sequence[Series]) -> str:
+    """Say how many series changed, and of how many that cannot be told yet."""
+    changed, few = sum(bool(one.changes) for one in found), sum(one.is_short for one in found)
+    if few and few == len(found):
+        return f"Too few runs to tell whether any of {few} series changed"
+    of = f"{changed or 'None'} of {len(found) - few} series changed"
+    return f"{of}; {few} more {'have' if few > 1 else 'has'} too few runs to tell" if few else of
+
+
+def told(series: Series) -> list[str]:
+    """List a series' changes, or say that there are none, or can be none yet."""
+    few = f"too few runs to see a change: {FEWEST} are the least"
+    return change_texts(series) or [few if series.is_short else "no change"]
+
+
+def bars(values: Sequence[float]) -> str:
+    """A bar for each value, from the least to the greatest; the same height for all where they are equal."""
+    low, high = min(values), max(values)
+    if high <= low:
+        return BARS[3] * len(values)
+    return "".join(BARS[round((value - low) / (high - low) * (len(BARS) - 1))] for value in values)
+
+
+def _block(series: Series) -> list[str]:
+    values = [point.value for point in series.points]
+    least, most, last = (value_text(series.metric, value) for value in (min(values), max(values), values[-1]))
+    span = f"{len(values)} runs, {least} to {most}, last {last}" if len(values) > 1 else f"1 run, {last}"
+    lines = [title(series), f"  {bars(values)}  {span}"]
+    lines += [f"  {'changed: ' if series.changes else ''}{each}" for each in told(series) if not series.is_short]
+    for point in series.points:
+        lines += [f"  {point.name} ({point.started[:16]}) ran under other conditions: {each}" for each in point.changed]
+    return lines

@@ -83,15 +83,9 @@ def counted(trials: Sequence[T], number: str) -> tuple[T, ...]:
     done = finished(trials)
     valid = tuple(trial for trial in done if is_valid(trial, number))
     if len(valid) < len(done):
-        calm = tuple(trial for trial in valid if not _is_excused(trial, number))
+        calm = tuple(trial for trial in valid if (judged := verdict_of(trial.numbers, number)) and not judged.excused)
         return calm or valid or done
     return valid
-
-
-def _is_excused(trial: Repeat, number: str) -> bool:
-    """Whether a number is VALID only because it is certified."""
-    judged = verdict_of(trial.numbers, number)
-    return judged is not None and bool(judged.excused)
 
 
 def error(trials: Sequence[Repeat], number: str) -> float | None:
@@ -134,15 +128,12 @@ def doubt(trials: Sequence[Repeat], number: str) -> str:
 def compared(trials: Sequence[Repeat]) -> tuple[ratios.Numbers, ...]:
     """Return the numbers that ratios of this cell and others are of."""
     of = {name: counted(trials, name) for name in _COMPARED}
-    return tuple(_numbers(trial, of) for trial in finished(trials))
-
-
-def _numbers(trial: T, of: Mapping[str, Sequence[T]]) -> ratios.Numbers:
-    """``of`` are the trials that each number of the cell is from."""
-    known = {name: trial.metric(metric) for name, metric in _COMPARED.items()}
-    found = {
-        name: (is_valid(trial, name) and any(trial is other for other in of[name]), value)
-        for name, value in known.items()
-        if value is not None
-    }
-    return ratios.Numbers(trial.repeat, trial.worlds, found, trial.work)
+    found = []
+    for trial in finished(trials):
+        values = {
+            name: (is_valid(trial, name) and any(trial is other for other in of[name]), value)
+            for name, metric in _COMPARED.items()
+            if (value := trial.metric(metric)) is not None
+        }
+        found.append(ratios.Numbers(trial.repeat, trial.worlds, values, trial.work))
+    return tuple(found)

@@ -15,7 +15,7 @@ from textwrap import wrap
 
 from markupsafe import Markup
 
-from testbed.analysis.html.pages import source, template
+from testbed.analysis.html import source, template
 from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
 from testbed.base.listing import counted
 

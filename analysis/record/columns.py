@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from testbed.analysis.record.fields import NO_UNIT, SHARE, Field, More, Part, by_path
-from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot, TrialRecord
 from testbed.analysis.verdicts import CALLED, NUMBERS, WITHOUT_CERTIFICATE
 from testbed.files.shape import TEXT
 

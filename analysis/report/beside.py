@@ -30,6 +30,10 @@ def beside(runs: Sequence[Run]) -> Run:
         for trial in run.trials
     ]
     arms = [f"{label} ({name})" for label, _, name in pairs]
+    resolved = [
+        {**next((own for own in run.resolved.get("arms") or () if own.get("label") == label), {}), "label": arm}
+        for (label, run, _), arm in zip(pairs, arms, strict=True)
+    ]
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, arms.index(trial.label)))
     planned = [run.planned for run in runs]
     titles = list(dict.fromkeys(run.name for run in runs))
@@ -37,18 +41,13 @@ def beside(runs: Sequence[Run]) -> Run:
         path=runs[0].path,
         name=f"{' and '.join(titles)}: {', '.join(names)}",
         spec=runs[0].spec if len({run.spec for run in runs}) == 1 else "",
-        resolved=runs[0].resolved | {"arms": [_arm(run, label, name) for label, run, name in pairs]},
+        resolved=runs[0].resolved | {"arms": resolved},
         environment=_environments(runs, names),
         labels=tuple(arms),
         trials=tuple(trials),
         planned=None if None in planned else sum(count or 0 for count in planned),
         parts=tuple(replace(run, name=name) for run, name in zip(runs, names, strict=True)),
     )
-
-
-def _arm(run: Run, label: str, name: str) -> dict[str, Any]:
-    arms = [arm for arm in run.resolved.get("arms") or () if arm.get("label") == label]
-    return {**(arms[0] if arms else {}), "label": f"{label} ({name})"}
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:

@@ -191,9 +191,18 @@ class Study:
                 yield cell
             seen |= stored
 
-    def first(self, cell: MeasuredCell) -> MeasuredCell | None:
-        """The first arm's cell that a cell's ratios are relative to."""
-        return self._by_place.get(self.run.reference_of(*cell.place))
+    def typical_of_arms(self, wanted: Callable[[Trial], object], number: str = JCT) -> list[tuple[MeasuredCell, Trial]]:
+        """The first cell of each arm whose typical trial is ``wanted``, with that trial."""
+        found: dict[str, tuple[MeasuredCell, Trial]] = {}
+        for cell in self.cells:
+            if (trial := cell.typical_in(number)) is not None and wanted(trial):
+                found.setdefault(cell.label, (cell, trial))
+        return list(found.values())
+
+    def pair(self, cell: MeasuredCell) -> Pair | None:
+        """A cell and the first arm's that its ratios are relative to; None of the first arm itself, or without one."""
+        first = self._by_place.get(self.run.reference_of(*cell.place))
+        return None if first is None or first is cell else Pair(first, cell)
 
     @cached_property
     def _by_place(self) -> dict[Place | None, MeasuredCell]:
@@ -255,29 +264,53 @@ def study(run: Run) -> Study:
     return Study(run, finished, along, tuple(groups(finished, along)))
 
 
-def over(first: MeasuredCell, cell: MeasuredCell, name: str) -> Interval | None:
-    """A number of a cell over the first one's (:func:`testbed.analysis.numbers.ratios.over`)."""
-    return ratios.over(first.numbers, cell.numbers, name, paired=are_paired(first, cell))
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A cell and another one that its ratios are relative to; both have a finished trial."""
 
+    first: MeasuredCell
+    cell: MeasuredCell
 
-def faster(first: MeasuredCell, cell: MeasuredCell) -> Interval | None:
-    """Compute how many times as fast a cell is as the first (:func:`testbed.analysis.numbers.ratios.speed_up`)."""
-    return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
+    @property
+    def is_of_one_run(self) -> bool:
+        """Whether trials of the same repeat ran one after the other."""
+        return self.first.part == self.cell.part
 
+    @property
+    def did_alike(self) -> bool:
+        """Whether they did the same work (:func:`testbed.analysis.numbers.ratios.did_alike`)."""
+        return ratios.did_alike(self.first.numbers, self.cell.numbers)
 
-def did_alike(first: MeasuredCell, cell: MeasuredCell) -> bool:
-    """Whether they did the same work (:func:`testbed.analysis.numbers.ratios.did_alike`)."""
-    return ratios.did_alike(first.numbers, cell.numbers)
+    @property
+    def is_on_one_network(self) -> bool:
+        return self.first.network == self.cell.network
 
+    @property
+    def has_as_many(self) -> bool:
+        """Whether the two had as many workers."""
+        return self.first.network.workers == self.cell.network.workers
 
-def faster_by(first: MeasuredCell, cell: MeasuredCell) -> str:
-    """The number that this is by (:func:`testbed.analysis.numbers.ratios.speed_by`)."""
-    return ratios.speed_by(first.numbers, cell.numbers)
+    @property
+    def by(self) -> str:
+        """The number that says which of them is faster (:func:`testbed.analysis.numbers.ratios.speed_by`)."""
+        return ratios.speed_by(self.first.numbers, self.cell.numbers)
 
+    @property
+    def is_by_samples(self) -> bool:
+        """Whether the two had other numbers of workers, so that only samples per second can be compared."""
+        return self.by == ratios.THROUGHPUT
 
-def are_paired(first: MeasuredCell, cell: MeasuredCell) -> bool:
-    """Whether trials of the same repeat ran one after the other: those of one run did."""
-    return first.part == cell.part
+    def is_valid(self, number: str) -> bool:
+        return self.first.valid_in(number) and self.cell.valid_in(number)
+
+    def over(self, number: str) -> Interval | None:
+        """A number of the cell over the first one's (:func:`testbed.analysis.numbers.ratios.over`)."""
+        return ratios.over(self.first.numbers, self.cell.numbers, number, paired=self.is_of_one_run)
+
+    @cached_property
+    def speed_up(self) -> Interval | None:
+        """How many times as fast the cell is (:func:`testbed.analysis.numbers.ratios.speed_up`)."""
+        return ratios.speed_up(self.first.numbers, self.cell.numbers, paired=self.is_of_one_run)
 
 
 def interval(values: Iterable[float]) -> Interval | None:

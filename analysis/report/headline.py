@@ -7,10 +7,9 @@ such, and ranks nobody. ``docs/decisions/ranked-on-one-network.md`` says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
 from statistics import median
 from typing import TypeAlias
 
@@ -21,13 +20,11 @@ from testbed.analysis.report import words
 from testbed.analysis.report.cells import (
     MeasuredCell,
     Network,
+    Pair,
     believed,
     cells,
-    did_alike,
-    faster_by,
     is_known,
     network_text,
-    over,
 )
 from testbed.analysis.verdicts import CALLED, SIMULATED, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
@@ -37,48 +34,14 @@ SAME_AS_FIRST = 0.995
 TIMES = {ratios.GST: "synchronisation time", ratios.JCT: "job completion time"}
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A cell, and the first arm's that its ratios are relative to; both have a finished trial."""
-
-    first: MeasuredCell
-    cell: MeasuredCell
-
-    def over(self, number: str) -> float | None:
-        found = over(self.first, self.cell, number)
-        return None if found is None else found.value
-
-    def is_valid(self, number: str) -> bool:
-        return self.first.valid_in(number) and self.cell.valid_in(number)
-
-    @property
-    def is_on_one_network(self) -> bool:
-        return self.first.network == self.cell.network
-
-    @property
-    def has_as_many(self) -> bool:
-        """Whether the two had as many workers."""
-        return self.first.network.workers == self.cell.network.workers
-
-    @property
-    def is_by_samples(self) -> bool:
-        """Whether the two had other numbers of workers, so that only samples per second can be compared."""
-        return faster_by(self.first, self.cell) == ratios.THROUGHPUT
-
-
 Pairs: TypeAlias = Sequence[Pair]
 
 
 def pairs(run: Run) -> Pairs:
     """Every cell that has another one to be compared with."""
-    finished = {cell.place: cell for cell in cells(run) if cell.finished}
-    both = [(_place_of_first(run, cell, finished), cell) for cell in finished.values()]
-    return [Pair(finished[place], cell) for place, cell in both if place and place != cell.place]
-
-
-def _place_of_first(run: Run, cell: MeasuredCell, finished: Mapping[Place, MeasuredCell]) -> Place | None:
-    place = run.reference_of(*cell.place)
-    return place if place is not None and place in finished else None
+    finished: dict[Place | None, MeasuredCell] = {cell.place: cell for cell in cells(run) if cell.finished}
+    both = [(finished.get(run.reference_of(*cell.place)), cell) for cell in finished.values()]
+    return [Pair(first, cell) for first, cell in both if first is not None and first is not cell]
 
 
 @dataclass(frozen=True)
@@ -124,9 +87,8 @@ def found(run: Run) -> Finding:
         known = [pair for pair in every if pair.is_by_samples == by_samples and pair.over(number) is not None]
         known = [pair for pair in known if pair.is_valid(number)] or known
         if known:
-            is_ranked = [not by_samples and pair.is_on_one_network for pair in known]
-            ranked, apart = (tuple(compress(known, mask)) for mask in (is_ranked, [not one for one in is_ranked]))
-            return Finding(run, number, ranked, apart)
+            ranked = tuple(pair for pair in known if not by_samples and pair.is_on_one_network)
+            return Finding(run, number, ranked, tuple(pair for pair in known if pair not in ranked))
     return _alone(run)
 
 
@@ -190,10 +152,11 @@ def left_out(run: Run) -> str:
             continue
         if has_own:
             why = cause(every.get(place) if place is not None else None, cell, told.number)
-        elif told.alone:
-            why = _cause_alone(cell, told)
         elif not cell.finished:
             why = "failed"
+        elif told.alone:  # a doubt is no reason if the arm in the headline is not VALID, either
+            doubt = cell.doubt_in(told.number) if told.is_valid else ""
+            why = f"{doubt} in {CALLED[told.number]}" if doubt else "nothing to compare with"
         else:
             why = f"{words.against(run)} has no single setting like its own" if is_lonely else "nothing beside it"
         left.setdefault(why, Counter())[cell.label] += 1
@@ -227,24 +190,16 @@ def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
         return "failed"
     if first is None or not first.finished:
         return f"{first.label} failed" if first else "nothing to compare with"
-    if (faster_by(first, cell) == ratios.THROUGHPUT) != (number == ratios.THROUGHPUT):
+    pair = Pair(first, cell)
+    if pair.is_by_samples != (number == ratios.THROUGHPUT):
         return "another number of workers"
-    if not did_alike(first, cell):
+    if not pair.did_alike:
         return "other work"
     doubtful = next((one for one in (cell, first) if not one.valid_in(number)), None)
     if doubtful is None:
         return "no pair of trials"
     whose = "" if doubtful is cell else f"{doubtful.label} "
     return f"{whose}{doubtful.doubt_in(number)} in {CALLED[number]}"
-
-
-def _cause_alone(cell: MeasuredCell, told: Finding) -> str:
-    """The reason why a cell without another one to compare with is left out. A doubt in the cell is no reason if the
-    arm in the headline is not VALID, either."""
-    if not cell.finished:
-        return "failed"
-    doubt = cell.doubt_in(told.number) if told.is_valid else ""
-    return f"{doubt} in {CALLED[told.number]}" if doubt else "nothing to compare with"
 
 
 def _fastest(told: Finding) -> Pairs:
@@ -302,8 +257,8 @@ def _ties(told: Finding, fastest: Pairs) -> str:
     best = {pair.cell.setting: pair.cell for pair in fastest}
     tied = []
     for label, of in _by_label(told.ranked).items():
-        both = [(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
-        each = [over(first, cell, told.number) for first, cell in both]
+        both = [Pair(best[pair.cell.setting], pair.cell) for pair in of if pair.cell.setting in best]
+        each = [pair.over(told.number) for pair in both]
         alike = [ratio for ratio in each if ratio and not (is_slower(ratio) or is_slower(ratio.inverse))]
         if label != fastest[0].cell.label and len(alike) == len(best):
             tied.append(label)
@@ -342,17 +297,13 @@ def _took(told: Finding, of: Pairs) -> str:
     took = f"{label} took {span} the {TIMES[told.number]} of {first}{_at(told, of)}"
     if told.number == ratios.JCT:
         return took
-    jct = [_ratio(pair, ratios.JCT) for pair in of if _has_jct_too(pair)]
+    # Of pairs that are VALID in JCT as well, if they are in GST: a sentence has no mark at one of two numbers.
+    known = [pair for pair in of if pair.over(ratios.JCT) is not None]
+    jct = [_ratio(pair, ratios.JCT) for pair in known if pair.is_valid(ratios.JCT) or not pair.is_valid(ratios.GST)]
     if not jct:
         return f"{took} (their job completion times cannot be compared)"
     at = f" at {len(jct)} of these {len(of)} settings" if len(jct) < len(of) else ""
     return f"{took}, and {words.span(jct)} its job completion time{at}"
-
-
-def _has_jct_too(pair: Pair) -> bool:
-    """Whether it is VALID in JCT as well, if it is in GST: a sentence has no mark at one of two numbers."""
-    known = pair.over(ratios.JCT) is not None
-    return known and (pair.is_valid(ratios.JCT) or not pair.is_valid(ratios.GST))
 
 
 def _at(told: Finding, of: Pairs) -> str:
@@ -366,9 +317,9 @@ def _middle(told: Finding, of: Pairs) -> float:
 
 
 def _ratio(pair: Pair, number: str) -> float:
-    value = pair.over(number)
-    assert value is not None  # others are not compared
-    return value
+    found = pair.over(number)
+    assert found is not None  # others are not compared
+    return found.value
 
 
 def _by_label(of: Pairs) -> dict[str, list[Pair]]:
@@ -443,35 +394,25 @@ def unreliable(run: Run) -> str:
 def unlike(run: Run) -> str:
     """The sentences on arms that ran on another network, or did other work, than the first, and on what follows for
     ratios; empty where all are alike. Of an arm that did so at several settings, the first is told."""
-    every = pairs(run)
-    return " ".join(filter(None, [_other_networks(run, every), _other_work(run, every)]))
-
-
-def _other_work(run: Run, every: Pairs) -> str:
-    first_of = {pair.cell.label: pair for pair in reversed(every) if not did_alike(pair.first, pair.cell)}
-    if not first_of:
-        return ""
+    every, sentences = pairs(run), []
+    differing = [pair for pair in every if not pair.is_on_one_network]
+    if differing:
+        each = [f"{words.named(labels)} ran on {network}" for network, labels in _by_network(run).items()]
+        told = shortened(each, words.MOST_NAMED, "; ", "more networks")
+        sentences.append(f"Networks differ, so arms are ranked only within each: {told}.")
+    if any(pair.is_by_samples for pair in differing):
+        sentences.append("Arms with different numbers of workers are compared only by samples per second.")
+    first_of = {pair.cell.label: pair for pair in reversed(every) if not pair.did_alike}
     each = [
         f"{label} did {ratios.work_text(ratios.works(first_of[label].cell.numbers))}, "
         f"{first_of[label].first.label} {ratios.work_text(ratios.works(first_of[label].first.numbers))}"
         for label in run.labels
         if label in first_of
     ]
-    return f"Not compared, because they did other work: {shortened(each, words.MOST_NAMED, '; ', 'more arms')}."
-
-
-def _other_networks(run: Run, every: Pairs) -> str:
-    differing = [pair for pair in every if not pair.is_on_one_network]
-    if not differing:
-        return ""
-    each = [f"{words.named(labels)} ran on {network}" for network, labels in _by_network(run).items()]
-    what = (
-        " Arms with different numbers of workers are compared only by samples per second."
-        if any(pair.is_by_samples for pair in differing)
-        else ""
-    )
-    told = shortened(each, words.MOST_NAMED, "; ", "more networks")
-    return f"Networks differ, so arms are ranked only within each: {told}.{what}"
+    if each:
+        told = shortened(each, words.MOST_NAMED, "; ", "more arms")
+        sentences.append(f"Not compared, because they did other work: {told}.")
+    return " ".join(sentences)
 
 
 def _by_network(run: Run) -> dict[str, list[str]]:

@@ -50,7 +50,7 @@ def render(run: Run) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escape(_caption(run))}}}",
+        rf"\caption{{{escape(_caption(run, table))}}}",
         rf"\begin{{tabular}}{{l{'r' * len(shown)}}}",
         r"\toprule",
         " & ".join(map(escape, titles)) + r" \\",
@@ -81,25 +81,18 @@ def _letter(letter: str) -> str:
     return "".join(_SPECIAL.get(one, one) for one in plain) or "?"
 
 
-def _caption(run: Run) -> str:
-    intervals = ["In parentheses: 95 % intervals."] if _has_intervals(run) else []
-    doubt = words.doubts(run)
+def _caption(run: Run, table: tables.Table) -> str:
+    has_intervals = any(" to " in value.note for row in table.rows for value in row.values)
+    intervals = ["In parentheses: 95 % intervals."] if has_intervals else []
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {counted(len(run.trials), words.what(run.trials))} failed."] if failed else []
-    told = [one for one in (headline.unlike(run), doubt, words.simulated(run)) if one]
+    told = [one for one in (headline.unlike(run), words.doubts(run), words.simulated(run)) if one]
     return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
-
-
-def _has_intervals(run: Run) -> bool:
-    return any(" to " in value.note for row in tables.summary(run).rows for value in row.values)
 
 
 def _row(row: tables.Row, shown: list[int]) -> str:
     mark = rf"\textsuperscript{{{row.state.upper()}}}" if row.state else ""
-    texts = [escape(row.label) + mark, *(_text(row.values[i]) for i in shown)]
+    values = [row.values[i] for i in shown]
+    notes = [rf" {{\scriptsize ({escape(value.note)})}}" if value.note else "" for value in values]
+    texts = [escape(row.label) + mark, *(escape(value.text) + note for value, note in zip(values, notes, strict=True))]
     return " & ".join(texts) + r" \\"
-
-
-def _text(value: tables.Value) -> str:
-    note = rf" {{\scriptsize ({escape(value.note)})}}" if value.note else ""
-    return escape(value.text) + note

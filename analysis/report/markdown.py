@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import differences, headline, tables, words
+from testbed.analysis.report import headline, settings, tables, words
 from testbed.analysis.report.questions import answered
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&@])")
@@ -67,8 +67,8 @@ def _differences(run: Run) -> list[str]:
     names = [part.name for part in run.parts]
     parts = []
     for title, found in (
-        ("specs", differences.of_specs(run.parts)),
-        ("environments", differences.of_environments(run.parts)),
+        ("specs", settings.of_specs(run.parts)),
+        ("environments", settings.of_environments(run.parts)),
     ):
         if found:
             rows = [[name, *values] for name, values in found]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from testbed.analysis import dictionary
-from testbed.analysis.html.packed import packed, plotly
-from testbed.analysis.html.pages import source, template
+from testbed.analysis.html import packed, plotly, source, template
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import differences, headline, plot, settings, tables, words
+from testbed.analysis.report import headline, plot, settings, tables, words
 from testbed.analysis.report.questions import answered
 
 
@@ -31,8 +30,8 @@ def render(run: Run) -> str:
         of_pairs=words.of_pairs(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},
-        spec_differences=differences.of_specs(run.parts),
-        environment_differences=differences.of_environments(run.parts),
+        spec_differences=settings.of_specs(run.parts),
+        environment_differences=settings.of_environments(run.parts),
         units=tables.UNITS,
         summary=tables.summary(run),
         troubles=tables.troubles(run),

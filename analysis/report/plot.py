@@ -9,7 +9,7 @@ import html
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
@@ -41,6 +41,8 @@ SIMULATED = "#ac7413"
 """As tables have it: no doubt of a measurement, so not red. Between those of a light page and of a dark one, as figures
 have one colour in both."""
 THEORY = "4 3"
+HEAT = [[0.0, "#e9edf2"], [0.15, "#f0d9a0"], [0.5, "#f0a020"], [1.0, "#d62839"]]
+"""Grey, amber, red, as in drawings of networks."""
 
 _MOST_TICKS = 8
 _MINUTES_FROM_S = 600.0
@@ -79,21 +81,17 @@ def legend(run: Run, along: Axis | None) -> tuple[Key, ...]:
     return dashes(run) if along else tuple(Key(label, colour(run, label)) for label in run.labels)
 
 
-def identity(cell: MeasuredCell, along: Axis | None, number: str) -> dict[str, Any]:
-    """The columns that every table of cells begins with; trials and verdict are those of a number."""
+def identity(cell: MeasuredCell, along: Axis | None, number: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """The columns that every table of cells begins with; trials and verdict are those of a number. Tables of single
+    trials are ``without`` some of them."""
     point: dict[str, Any] = dict(cell.point)
     if along and along.key in point:
         point = {(along.title if key == along.key else key): value for key, value in point.items()}
         point[along.title] = along.at(cell)
     batch = {"batch": cell.batch} if cell.batch else {}
-    return {
-        "arm": cell.label,
-        **batch,
-        **point,
-        "workers": cell.world,
-        "trials": len(cell.counted(number)),
-        "verdict": cell.verdict_in(number),
-    }
+    known = {"arm": cell.label, **batch, **point, "workers": cell.world}
+    known |= {"trials": len(cell.counted(number)), "verdict": cell.verdict_in(number)}
+    return {name: value for name, value in known.items() if name not in without}
 
 
 def panels(
@@ -216,6 +214,57 @@ def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str, nu
             look = {"color": trace["line"]["color"], "width": 1}
             trace |= {"mode": "markers", "marker": {"symbol": "line-ew-open", "size": 16, "line": look}}
     return traces
+
+
+def spans(rows: Sequence[int], begins: str, ends: str, shade: str | list[str], hover: str, **more: Any) -> Trace:
+    """Bars along time, from one column to another, each in the row of the figure that the column ``row`` has. A tooltip
+    is ``hover``, with the columns ``told`` of ``more``, and the times."""
+    told = more.pop("told")
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "rows": list(rows),
+        "base": column(begins),
+        "x": column(ends, minus=begins),
+        "y": column("row"),
+        "width": 0.8,
+        "marker": {"color": shade, "line": {"width": 0}},
+        "customdata": {"columns": told},
+        "hovertemplate": f"{hover}%{{x:.4g}} s from %{{base:.4g}} s<extra></extra>",
+        **more,
+    }
+
+
+def spans_figure(
+    traces: Sequence[Trace], labels: Sequence[str], x_title: str, span: tuple[float, float], height: int, **more: Any
+) -> Figure:
+    """A figure of bars along time, a row for each label, the first on top; ``more`` is for its layout."""
+    count = len(labels)
+    axis = {"tickvals": list(range(count)), "ticktext": list(labels), "range": [count - 0.4, -0.6], "showgrid": False}
+    layout = {
+        "xaxis": {"title": {"text": x_title}, "range": [rounded(value) for value in span]},
+        "yaxis": axis,
+        "shapes": [],
+    }
+    return finished(traces, layout | more, height)
+
+
+def heat(rows: Sequence[int], x: str, y: str, z: str, unit: str, **more: Any) -> Trace:
+    """A heat map of one column over two others, with a scale of its unit."""
+    return {
+        "type": "heatmap",
+        "rows": list(rows),
+        **{"x": column(x), "y": column(y), "z": column(z)},
+        "colorscale": HEAT,
+        "colorbar": {"title": {"text": unit}, "thickness": 10, "outlinewidth": 0},
+        **more,
+    }
+
+
+def categories(names: Iterable[str], **more: Any) -> dict[str, Any]:
+    """An axis of names in their order."""
+    order = [text(name) for name in names]
+    return {"type": "category", "categoryorder": "array", "categoryarray": order, "showgrid": False, **more}
 
 
 def error(value: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from testbed.analysis.cell import references
 from testbed.analysis.recorded import Place, Reference, Run, Trial
@@ -41,11 +40,13 @@ def apart(run: Run) -> Run:
     for before, after in zip(run.trials, trials, strict=True):
         new.setdefault(before.label, {})[after.label] = [rank(value) for value in _split(before, shared)[0].values()]
     order = {label: sorted(new[label], key=new[label].__getitem__) if label in new else [label] for label in run.labels}
+    resolved = [(arm, str(arm.get("label"))) for arm in run.resolved.get("arms") or ()]
+    arms = [arm | {"label": new_label} for arm, label in resolved for new_label in order.get(label, [label])]
     return replace(
         run,
         trials=trials,
         labels=tuple(label for labels in order.values() for label in labels),
-        resolved=run.resolved | {"arms": [one for arm in run.resolved.get("arms") or () for one in _arms(arm, order)]},
+        resolved=run.resolved | {"arms": arms},
         reference=_reference(run, trials),
     )
 
@@ -83,7 +84,3 @@ def _split(trial: Trial, shared: Collection[str]) -> tuple[dict[str, str], dict[
     known = worded(trial)
     own = {name: value for name, value in known.items() if name not in shared}
     return own, {name: value for name, value in known.items() if name in shared}
-
-
-def _arms(arm: dict[str, Any], order: dict[str, list[str]]) -> list[dict[str, Any]]:
-    return [arm | {"label": label} for label in order.get(str(arm.get("label")), [str(arm.get("label"))])]

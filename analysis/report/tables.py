@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from testbed.analysis.numbers import ratios, repeats
 from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, TOLD
 from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT, WAITING
-from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
-from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.record.trial import RecordedCheck
 from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.report import headline, words
-from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
+from testbed.analysis.report.cells import MeasuredCell, Pair, as_text, cells, is_known
 from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, SIMULATED, VALID, in_short, joint_verdict, percent
 from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text
@@ -77,15 +76,24 @@ def summary(run: Run) -> Table:
     """Arms side by side: a row for each arm at each setting, medians of its repeats."""
     found = cells(run)
     several = any(len(cell.trials) > 1 for cell in found)
-    by_place = {cell.place: cell for cell in found}
-    gst, jct, *others = _results(run, by_place)
+    gst, jct, *others = _results(run, {cell.place: cell for cell in found})
     counts = [*([_TRIALS] if several else []), _ATTEMPTS]
     makers = [*_settings(found), gst, jct, _FIDELITY, *others, *counts]
     caption = "A row for each arm at each setting" + (
         ": medians of its trials, and their 95 % intervals." if several else "."
     )
-    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), c.trials[0].means, _state(c)) for c in found]
-    return _without_empty(Table("summary", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+    return _of_cells("summary", caption, found, makers, has_means=True)
+
+
+def _of_cells(
+    name: str, caption: str, found: Sequence[MeasuredCell], columns: Sequence[_Column], *, has_means: bool = False
+) -> Table:
+    """A table with a row for each cell, and what its label means if the table has room for that."""
+    rows = [
+        Row(c.label, c.label, tuple(each.of(c) for each in columns), c.trials[0].means if has_means else "", _state(c))
+        for c in found
+    ]
+    return _without_empty(Table(name, caption, ("Arm", *(each.title for each in columns)), tuple(rows)))
 
 
 def verdict(run: Run) -> Value | None:
@@ -161,7 +169,7 @@ def _attempts(made: int, trials: int = 1) -> Value:
     return Value(str(made) if made > trials else NONE, made)
 
 
-def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
+def _results(run: Run, found: Mapping[Place | None, MeasuredCell]) -> list[_Column]:
     jct, gst, each, setup = (
         _Time(cell.middle(name) for cell in found.values())
         for name in ("jct_s", "gst_median_s", "iteration_median_s", "setup_s")
@@ -169,59 +177,52 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
 
     def speed_up(cell: MeasuredCell) -> Value:
         """Show the speed-up as in its figure; where it is not by JCT, that is said."""
-        place = run.reference_of(*cell.place)
-        first = found.get(place) if place else None
-        speed = faster(first, cell) if first else None
-        if first is None or speed is None:
+        first = found.get(run.reference_of(*cell.place))
+        pair = Pair(first, cell) if first else None
+        if pair is None or pair.speed_up is None:
             return Value(NONE)
-        by = faster_by(first, cell)
         note = ""
-        if by == ratios.THROUGHPUT:
+        if pair.is_by_samples:
             note = "by samples/s"
-        elif first.network.workers != cell.network.workers:
-            note = f"{ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
-        elif first.network != cell.network:
+        elif not pair.has_as_many:
+            note = f"{ratios.workers(cell.numbers)} workers in place of {ratios.workers(pair.first.numbers)}"
+        elif not pair.is_on_one_network:
             note = OTHER_NETWORK
-        return _marked(Value(words.ratio(speed.value), speed.value, note), by, first, cell)
+        return _marked(Value(words.ratio(pair.speed_up.value), pair.speed_up.value, note), pair.by, pair.first, cell)
 
     return [
         _Column(f"GST, {gst.unit}", lambda cell: _gst(cell, gst)),
-        _Column(f"JCT, {jct.unit}", lambda cell: _median(cell, "jct_s", jct.text)),
+        _metric(f"JCT, {jct.unit}", "jct_s", jct.text, has_interval=True),
         _Column("Speed-up", speed_up),
-        _Column(RATIO, lambda cell: _median(cell, "gst_ratio", "{:.3f}".format)),
+        _metric(RATIO, "gst_ratio", "{:.3f}".format, has_interval=True),
         _Column(f"GST p95, {gst.unit}", lambda cell: _p95(cell, gst)),
-        _plain(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
-        _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
-        _middle(f"Set-up, {setup.unit}", "setup_s", setup.text),
-        _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
+        _metric(f"GST theory, {gst.unit}", "gst_theory_s", gst.text, is_judged=False),
+        _metric(f"Iteration, {each.unit}", "iteration_median_s", each.text),
+        _metric(f"Set-up, {setup.unit}", "setup_s", setup.text),
+        _metric("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
         *(
-            _plain(title, one.metric, one.text)
+            _metric(title, one.metric, one.text, is_judged=False)
             for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD), ("Accuracy", TOLD))
         ),
         _Column("Weights", _weights),
     ]
 
 
-def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
-    """A metric's median without its interval, which others say more of."""
+def _metric(
+    title: str, name: str, as_text: Callable[[float], str], *, has_interval: bool = False, is_judged: bool = True
+) -> _Column:
+    """A metric's median, with its interval if no other column says more of it, and marked if a verdict is about it."""
 
     def of(cell: MeasuredCell) -> Value:
-        found = cell.middle(name)
-        return Value(NONE) if found is None else _marked(Value(as_text(found), found), NUMBER_OF.get(name, JCT), cell)
+        found = cell.median(name)
+        if found is None:
+            return Value(NONE)
+        note = f"{as_text(found.low)} to {as_text(found.high)}" if has_interval and is_known(found) else ""
+        value = Value(as_text(found.value), found.value, note)
+        return _marked(value, NUMBER_OF.get(name, JCT), cell) if is_judged else value
 
     return _Column(title, of)
-
-
-def _median(cell: MeasuredCell, name: str, as_text: Callable[[float], str]) -> Value:
-    return _marked(_value(cell.median(name), as_text), NUMBER_OF.get(name, JCT), cell)
-
-
-def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
-    if found is None:
-        return Value(NONE)
-    note = f"{as_text(found.low)} to {as_text(found.high)}" if is_known(found) else ""
-    return Value(as_text(found.value), found.value, note)
 
 
 def _marked(value: Value, number: str, *cells: MeasuredCell) -> Value:
@@ -238,34 +239,21 @@ def _listed(*notes: str) -> str:
 
 def _gst(cell: MeasuredCell, unit: _Time) -> Value:
     """With what hosts' clocks leave open, where they have clocks of their own."""
-    found = _median(cell, "gst_median_s", unit.text)
-    off = cell.middle("gst_uncertainty_s")
+    found, off = _metric("", "gst_median_s", unit.text, has_interval=True).of(cell), cell.middle("gst_uncertainty_s")
     return replace(found, note=_listed(found.note, "" if off is None else f"± {off * 1e3:.2g} ms by clocks"))
 
 
 def _staleness(cell: MeasuredCell) -> Value:
     """The median, and how far it goes; nothing of a synchronous scheme."""
     found, most = cell.middle("staleness_median"), cell.most("staleness_max")
-    if found is None or most is None:
-        return Value(NONE)
-    return Value(f"{found:g}", found, f"at most {most:g}")
+    return Value(NONE) if found is None or most is None else Value(f"{found:g}", found, f"at most {most:g}")
 
 
 def _p95(cell: MeasuredCell, unit: _Time) -> Value:
     """With the number of trials that it is from, if GST is from more: the median of these can be above it."""
     own, of = len(cell.counted(GST_P95)), len(cell.counted(GST))
-    found = _middle("", "gst_p95_s", unit.text).of(cell)
+    found = _metric("", "gst_p95_s", unit.text).of(cell)
     return replace(found, note=_listed(found.note, f"of {own} of {of} trials" if own < of else ""))
-
-
-def _plain(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
-    """A metric's median that no verdict is about."""
-
-    def of(cell: MeasuredCell) -> Value:
-        found = cell.middle(name)
-        return Value(NONE) if found is None else Value(as_text(found), found)
-
-    return _Column(title, of)
 
 
 def _weights(cell: MeasuredCell) -> Value:
@@ -297,19 +285,18 @@ def bandwidths(run: Run) -> Table:
     found = [cell for cell in cells(run) if cell.finished]
     makers = [
         *_settings(found),
-        _middle("Algorithm bandwidth", "algbw_bps", rate_text),
-        _middle("Bus bandwidth, ring-equivalent", "busbw_bps", rate_text),
-        _middle("Sent by all workers", "wire_bytes", size_text),
-        _middle("Theory", "wire_bytes_theory", size_text),
+        _metric("Algorithm bandwidth", "algbw_bps", rate_text),
+        _metric("Bus bandwidth, ring-equivalent", "busbw_bps", rate_text),
+        _metric("Sent by all workers", "wire_bytes", size_text),
+        _metric("Theory", "wire_bytes_theory", size_text),
         _Column("Sent / theory", _over_theory),
     ]
-    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
     caption = (
         "Times as rates, as nccl-tests define them. An arm has none if some of its gradient is sent before GST begins, "
         "as with overlap, with several sums in an iteration, and in asynchronous schemes. Sums that Gloo makes beside "
         "a scheme are neither in what was sent nor in theory."
     )
-    return _without_empty(Table("bandwidths", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+    return _of_cells("bandwidths", caption, found, makers)
 
 
 def _over_theory(cell: MeasuredCell) -> Value:
@@ -324,12 +311,11 @@ def verdicts(run: Run) -> Table:
     found = cells(run)
     names = [name for name in NUMBERS if any(name in trial.numbers for trial in run.finished)]
     makers = [*_settings(found), *(_judged(name) for name in names)]
-    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
     caption = (
         "Each number has its own verdict, by checks. Small print says how far off its lower bound allows it to be; "
         "where that is much, only the checks speak for the number."
     )
-    return _without_empty(Table("verdicts", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+    return _of_cells("verdicts", caption, found, makers)
 
 
 def _judged(number: str) -> _Column:
@@ -397,15 +383,8 @@ def _check(check: RecordedCheck | None, trial: Trial) -> Value:
 def trials(run: Run) -> Table:
     """Every trial by itself: what the medians are of."""
     jct, gst = (_Time(getattr(t.metrics, name) for t in run.trials) for name in ("jct_s", "gst_median_s"))
-    columns = (
-        "Trial",
-        f"GST, {gst.unit}",
-        f"JCT, {jct.unit}",
-        "Fidelity",
-        RATIO,
-        f"GST p95, {gst.unit}",
-        "Attempts",
-    )
+    times = f"GST, {gst.unit}", f"JCT, {jct.unit}"
+    columns = ("Trial", *times, "Fidelity", RATIO, f"GST p95, {gst.unit}", "Attempts")
     rows = [Row(t.label, words.name(t), _trial(t, jct, gst), state=_trial_state(t)) for t in run.trials]
     return _without_empty(Table("trials", "Every trial.", columns, tuple(rows)))
 
@@ -455,9 +434,8 @@ def troubles(run: Run, page: str = "this page") -> tuple[tuple[str, str, tuple[s
 
 
 def _cause(trial: Trial) -> tuple[str, tuple[str, ...]]:
-    if not trial.done:
-        return "FAILED", _failed(trial)
-    return _verdict(trial), tuple(dict.fromkeys(check.name for check in trial.reasons))
+    why = dict.fromkeys(check.name for check in trial.reasons) if trial.done else _failed(trial)
+    return _verdict(trial), tuple(why)
 
 
 def _failed(trial: Trial) -> tuple[str, ...]:

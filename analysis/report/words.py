@@ -107,19 +107,15 @@ def counts(run: Run) -> str:
     missing."""
     where = f" in {counted_as(run.ran, 'trial')}" if run.has_jobs else ""
     judged = f"{counted_as(len(run.trials), what(run.trials))}{where}: {verdicts(run)}."
-    return " ".join([judged, *_again(run), *missing(run), *_promise(run)])
+    count, made = sum(bool(trial.earlier) for trial in run.trials), sum(trial.attempts for trial in run.trials)
+    was = "was" if count == 1 else "were"
+    again = [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
+    return " ".join([judged, *again, *missing(run), *_promise(run)])
 
 
 def what(trials: Iterable[Trial]) -> str:
     """Name these in a count: jobs where several shared a network, each of which has its own verdict."""
     return "job" if any(trial.job for trial in trials) else "trial"
-
-
-def _again(run: Run) -> list[str]:
-    count = sum(bool(trial.earlier) for trial in run.trials)
-    made = sum(trial.attempts for trial in run.trials)
-    was = "was" if count == 1 else "were"
-    return [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
 
 
 def _promise(run: Run) -> list[str]:
@@ -314,6 +310,18 @@ def of_networks(told: Sequence[Sequence[str]], where: str = CSV) -> list[str]:
     shown = told if len(told) == MOST_NAMED + 1 else told[:MOST_NAMED]
     rest = [f"{len(told) - MOST_NAMED} more networks are in {where}."] if len(told) > len(shown) else []
     return [*(sentence for sentences in shown for sentence in sentences), *rest]
+
+
+def by_networks(
+    cells: Sequence[MeasuredCell],
+    number: str,
+    say: Callable[[str, list[MeasuredCell]], list[str] | None],
+    where: str = CSV,
+) -> list[str]:
+    """What ``say`` says of the cells of each network that :func:`testbed.analysis.report.cells.believed` gives, and the
+    sentence on those that it leaves out. It says None of a network that does not count."""
+    told = (say(network, of) for network, of in by_network(believed(cells, number)[0], cells).items())
+    return of_networks([sentences for sentences in told if sentences is not None], where) + not_told(cells, number)
 
 
 def counted(labels: Sequence[str], did: str) -> str:

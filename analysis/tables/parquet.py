@@ -76,7 +76,11 @@ def packed(table: pd.DataFrame) -> bytes:
 
 
 def of_trial(
-    path: Path, run_dir: Path, needed: Sequence[str], check: Callable[[pd.DataFrame], None], free_bytes: int
+    path: Path,
+    run_dir: Path,
+    needed: Sequence[str],
+    check: Callable[[pd.DataFrame], None],
+    free_bytes: int = FREE_BYTES,
 ) -> pd.DataFrame | None:
     """A trial's table that a report can do without; None where there is none.
 

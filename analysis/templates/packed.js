@@ -1,6 +1,6 @@
 "use strict";
 
-// Large texts stand in the page compressed, in base 85 (analysis/html/packed.py).
+// Large texts stand in the page compressed, in base 85 (analysis/html.py).
 
 const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=>?@^_`{|}~";
 

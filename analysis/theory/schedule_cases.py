@@ -59,7 +59,10 @@ def case(seed: int) -> Case:
     workers = draw.sample(range(WORKERS), draw.randint(2, WORKERS))
     topology = build(f"star(hosts={SERVER + 1})", rate_bps=WHOLE_BPS)
     links = [*(2 * host for host in range(SERVER)), *(2 * host + 1 for host in range(WORKERS, SERVER + 1))]
-    rates = {link: _steps(draw) for link in links}
+    rates = {}
+    for link in links:
+        first, second = (draw.choice([50, 100, 100]) * MBIT for _ in range(2))
+        rates[link] = ((0.0, first), (float(draw.choice([1, 2])), second))
     bound = draw.randint(2, 5) if seed % 3 == 0 else None
     updates = tuple(
         Update(number, worker, (draw.choice([100, 100, 200]) * MBIT / 8,), version=10 - draw.randint(0, 3))
@@ -67,11 +70,6 @@ def case(seed: int) -> Case:
     )
     aggregators = tuple(range(WORKERS, WORKERS + draw.randint(0, AGGREGATORS)))
     return Case(topology, rates, Batch(updates, (SERVER,), aggregators, version=10, delay_bound=bound))
-
-
-def _steps(draw: random.Random) -> tuple[tuple[float, float], ...]:
-    first, second = (draw.choice([50, 100, 100]) * MBIT for _ in range(2))
-    return ((0.0, first), (float(draw.choice([1, 2])), second))
 
 
 def compared(number: int, asked: Case) -> Compared:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Objective = Literal["average", "total"]
 """Eq. 17, of asynchronous SGD, or eq. 16, of synchronous SGD."""
+_AMOUNTS = frozenset({"sent", "summed", "last"})
+"""Variables that are no choices, but how much or how long."""
 Terms = Mapping[int, float]
 """Factor of each variable in a sum, by variable."""
 
@@ -122,7 +124,6 @@ class _Program:
         self.unit_bits = 8 * max(update.sizes_bytes[0] for update in batch.updates)
         self.links = _Links(topology, rates, slots, self.unit_bits)
         self.names: dict[tuple[str, int, int, int], int] = {}
-        self.whole: list[bool] = []
         self.most: list[float] = []
         self.rows = _Rows()
         for update in self.updates:
@@ -139,14 +140,20 @@ class _Program:
     def solved(self, objective: Objective) -> Optimum | None:
         from scipy.optimize import Bounds, milp
 
-        weights = self._average() if objective == "average" else self._total()
+        if objective == "average":
+            weights = {i: end for update in self.updates for i, end in self._commit(update).items()}
+        else:
+            last = self._variable("last", 0)
+            weights = {last: 1.0}
+            for update in self.updates:
+                self.rows.add(_less(weights, self._commit(update)), least=0)
         cost = np.zeros(len(self.most))
         cost[list(weights)] = list(weights.values())
         found = milp(
             cost,
             constraints=self.rows.constraint(len(self.most)),
             bounds=Bounds(0, np.array(self.most)),
-            integrality=np.array(self.whole, dtype=int),
+            integrality=np.isfinite(self.most).astype(int),
             options={"mip_rel_gap": 0},
         )
         if found.x is None:
@@ -159,12 +166,11 @@ class _Program:
 
     # Variables
 
-    def _variable(self, what: str, a: int, b: int = 0, t: int = 0, most: float = 1.0, whole: bool = True) -> int:
+    def _variable(self, what: str, a: int, b: int = 0, t: int = 0) -> int:
         key = (what, a, b, t)
         if key not in self.names:
             self.names[key] = len(self.most)
-            self.most.append(most)
-            self.whole.append(whole)
+            self.most.append(np.inf if what in _AMOUNTS else 1.0)
         return self.names[key]
 
     def _hop(self, update: Update, hop: int) -> int:
@@ -174,7 +180,7 @@ class _Program:
         return self._variable("committed", update.id, 0, t)
 
     def _moved(self, what: str, a: int, b: int, until: int) -> dict[int, float]:
-        return {self._variable(what, a, b, t, np.inf, whole=False): 1.0 for t in range(until)}
+        return {self._variable(what, a, b, t): 1.0 for t in range(until)}
 
     def _by(self, what: str, a: int, t: int) -> dict[int, float]:
         """Whether it happens by the end of slot ``t``."""
@@ -187,7 +193,7 @@ class _Program:
         """A sum is sent after all of it is there, and is at the server when all of it was sent."""
         self.rows.add(self._by("ended", aggregator, self.slots.count - 1), 0, 1)
         for t in range(self.slots.count):
-            sent = self._variable("summed", aggregator, 0, t, np.inf, whole=False)
+            sent = self._variable("summed", aggregator, 0, t)
             begun = self._variable("begun", aggregator, 0, t)
             self.rows.add({sent: 1.0, begun: -self.links.least(aggregator, self.server, t)}, most=0)
 
@@ -195,7 +201,7 @@ class _Program:
         size, chosen = 8 * update.sizes_bytes[0] / self.unit_bits, self._hop(update, hop)
         for t in range(self.slots.count):
             if t * self.slots.length_s < update.ready_s:
-                self.rows.add({self._variable("sent", update.id, hop, t, np.inf, whole=False): 1.0}, 0, 0)
+                self.rows.add({self._variable("sent", update.id, hop, t): 1.0}, 0, 0)
             committed = self._by("committed", update.id, t)
             if hop == self.server:
                 sent = self._moved("sent", update.id, hop, t + 1)
@@ -215,10 +221,10 @@ class _Program:
             loads: dict[int, dict[int, float]] = {}
             for update, hop in product(self.updates, self.hops):
                 for link in self.links.path(update.worker, hop):
-                    loads.setdefault(link, {})[self._variable("sent", update.id, hop, t, np.inf, whole=False)] = 1.0
+                    loads.setdefault(link, {})[self._variable("sent", update.id, hop, t)] = 1.0
             for aggregator in self.aggregators:
                 for link in self.links.path(aggregator, self.server):
-                    loads.setdefault(link, {})[self._variable("summed", aggregator, 0, t, np.inf, whole=False)] = 1.0
+                    loads.setdefault(link, {})[self._variable("summed", aggregator, 0, t)] = 1.0
             for link, terms in loads.items():
                 self.rows.add(terms, most=self.links.share(link, t))
 
@@ -234,17 +240,6 @@ class _Program:
                     first = deadlines[other.id] <= deadline
                     terms |= self._by("committed", other.id, t if first else t - 1)
             self.rows.add(terms, most=deadline - 1 + everyone)
-
-    # Objectives
-
-    def _average(self) -> dict[int, float]:
-        return {i: end for update in self.updates for i, end in self._commit(update).items()}
-
-    def _total(self) -> dict[int, float]:
-        last = self._variable("last", 0, most=np.inf, whole=False)
-        for update in self.updates:
-            self.rows.add(_less({last: 1.0}, self._commit(update)), least=0)
-        return {last: 1.0}
 
 
 class _Links:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.history import text
-from testbed.analysis.history.series import Series, collect, series, without
+from testbed.analysis.history.series import Series, as_json, collect, series, text, without
 from testbed.base.endings import check_ending
 from testbed.base.printable import printable
 from testbed.comparison.options import known_metric
@@ -22,7 +21,7 @@ class History:
     unread: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
-        return text.as_json(self.found, self.unread)
+        return as_json(self.found, self.unread)
 
     def page(self, out: Path) -> None:
         """Draw the series on a page.
@@ -37,7 +36,7 @@ class History:
         page.write(self.found, self.unread, out)
 
     def __str__(self) -> str:
-        return printable(text.text(self.found, self.unread))
+        return printable(text(self.found, self.unread))
 
 
 def history(folder: Path, metric: str = "gst") -> History:

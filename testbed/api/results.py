@@ -16,8 +16,7 @@ from testbed.analysis.load import load as read_run
 from testbed.analysis.load import read_samples
 from testbed.analysis.numbers.goal import QUALITIES
 from testbed.analysis.record.happened import Event
-from testbed.analysis.record.judged import RecordedCheck
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount, RecordedCheck
 from testbed.analysis.recorded import Run as RecordedRun
 from testbed.analysis.recorded import Trial as RecordedTrial
 from testbed.api import html

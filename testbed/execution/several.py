@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from testbed.analysis.jobs import JOB
 from testbed.analysis.record.fields import blank_of
+from testbed.analysis.record.trial import Slot as RecordedSlot
 from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.record.work import Slot as RecordedSlot
 from testbed.analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
 from testbed.execution import queues

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from testbed.analysis import chrome_trace
 from testbed.analysis.chrome_trace import Span, trace
 from testbed.analysis.record.happened import Event
-from testbed.analysis.record.work import Collective
+from testbed.analysis.record.trial import Collective
 from testbed.analysis.recorded import Trial
 from testbed.base.errors import OutputError
 
@@ -126,16 +126,17 @@ def test_any_samples_make_a_trace_by_the_rules(rows: list[tuple[int, float, floa
 
 
 def test_a_damaged_table_of_collectives_is_named(tmp_path: Path) -> None:
-    from testbed.analysis.tables import collectives
+    from testbed.analysis.record.tables import CollectiveCall, columns
+    from testbed.analysis.tables import trial
 
     (tmp_path / "collectives").mkdir()
-    good = pd.DataFrame([[0, 0, 0, 0, 0.1, 0.2, 0.3, math.nan]], columns=list(collectives.COLUMNS))
-    good = good.astype(dict.fromkeys(collectives.WHOLE, int))
+    good = pd.DataFrame([[0, 0, 0, 0, 0.1, 0.2, 0.3, math.nan]], columns=list(columns(CollectiveCall)))
+    good = good.astype(dict.fromkeys(columns(CollectiveCall)[:4], int))
     path = tmp_path / "collectives" / "t.parquet"
     good.to_parquet(path)
-    assert collectives.read(tmp_path, "t") is not None
-    assert collectives.read(tmp_path, "other") is None
+    assert trial.collectives(tmp_path, "t") is not None
+    assert trial.collectives(tmp_path, "other") is None
     for change in ({"done_s": 0.0}, {"kind": -1}, {"asked_s": math.nan}, {"held_s": -1.0}):
         good.assign(**change).to_parquet(path)
         with pytest.raises(OutputError, match=r"t\.parquet: damaged"):
-            collectives.read(tmp_path, "t")
+            trial.collectives(tmp_path, "t")

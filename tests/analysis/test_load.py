@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.tables import samples
+from testbed.analysis.tables import trial as tables
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -295,5 +295,5 @@ def test_nothing_that_is_read_can_move_a_terminals_cursor(run_dir: Path, edit: E
 
 
 def test_all_samples_together_are_bounded(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "MOST_IN_ALL", 3000)
+    monkeypatch.setattr(tables, "MOST_IN_ALL", 3000)
     assert error(run_dir).startswith("RUN: its samples are more than 3,000 values")

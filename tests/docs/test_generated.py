@@ -27,7 +27,7 @@ from docs.generate import (
 from testbed.analysis import schema
 from testbed.analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
 from testbed.analysis.record.columns import COLUMNS, OF_JOBS
-from testbed.analysis.tables import queues, transfers
+from testbed.analysis.record.tables import Transfer, Window, columns
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
@@ -101,8 +101,8 @@ def test_every_exit_code_has_a_meaning() -> None:
 
 def test_every_column_and_key_that_is_checked_has_a_definition_and_no_other_column() -> None:
     assert set(RESULTS) == {*COLUMNS, *OF_JOBS}
-    assert tuple(QUEUES) == queues.COLUMNS
-    assert tuple(TRANSFERS) == transfers.COLUMNS
+    assert tuple(QUEUES) == columns(Window)
+    assert tuple(TRANSFERS) == columns(Transfer)
     known = {tuple(path.replace("[]", "").split(".")) for path in RECORD}
     checked = {path if path in known or path[0] != "jobs" else path[1:] for path in keys_of(schema.RECORD)}
     assert {path for path in checked if path and path not in known} == set()

@@ -15,7 +15,7 @@ from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Statem
 from testbed.analysis.papers.evidence import Measured, Values, gst_s, measure
 from testbed.analysis.papers.mlfabric.ideals import WORKERS, Asked, play
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.tables.transfers import NEAR, late_shares, overtaken
+from testbed.analysis.tables.trial import NEAR, late_shares, overtaken
 from testbed.analysis.theory.schedule_cases import MOST, case, compared
 from testbed.analysis.theory.scheduler_batches import PAPER_MS, measured_ms
 from testbed.base.processor import cpu_model

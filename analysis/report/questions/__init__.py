@@ -13,25 +13,16 @@ from testbed.analysis.recorded import Run
 from testbed.analysis.report.cells import Study, study
 from testbed.analysis.report.question import Question
 from testbed.analysis.report.questions import (
-    checkpoints,
     communication,
     completion,
-    critical_path,
-    distances,
     jobs,
     learning,
-    learning_curves,
     links,
-    orders,
-    overhead,
-    pairs,
+    places,
     queues,
     recovery,
     replica,
-    replica_bytes,
-    searches,
-    served,
-    staleness,
+    strategies,
     sync,
     timeline,
     transfers,
@@ -59,33 +50,33 @@ BUILT_IN: Mapping[str, Asks] = {
     "jct": completion.jct,
     "speed-up": completion.speed_up,
     "gst": sync.against_theory,
-    "overhead": overhead.parts,
+    "overhead": sync.parts,
     "gst-workers": workers.against_workers,
     "accuracy": learning.accuracy,
-    "learning-curves": learning_curves.by_iteration_and_time,
+    "learning-curves": learning.by_iteration_and_time,
     "loss": learning.loss,
     "waits": waiting.waits,
     "exposed": communication.exposed,
     "collectives": communication.collectives,
-    "staleness": staleness.distribution,
+    "staleness": updates.distribution,
     "fates": updates.fates,
     "update-rates": updates.by_rate,
     "transfers": transfers.as_planned,
-    "checkpoints": checkpoints.cost,
+    "checkpoints": recovery.cost,
     "replica": replica.behind,
-    "replica-bytes": replica_bytes.by_bound,
+    "replica-bytes": replica.by_bound,
     "recovery": recovery.from_losses,
     "events": timeline.iterations,
     "tuning": tuning.masters,
     "gantt": timeline.gantt,
     "jobs": jobs.in_turn,
-    "served": served.over_time,
-    "distances": distances.probed,
-    "orders": orders.by_cost,
+    "served": jobs.over_time,
+    "distances": places.probed,
+    "orders": places.by_cost,
     "queues": queues.waiting,
-    "pairs": pairs.exchanged,
-    "critical-path": critical_path.path,
-    "search": searches.convergence,
+    "pairs": strategies.exchanged,
+    "critical-path": strategies.path,
+    "search": strategies.convergence,
     "links": links.bytes_per_link,
 }
 """Questions that are built in, in the order of the page."""
@@ -102,14 +93,11 @@ def answered(run: Run) -> tuple[Question, ...]:
         return ()
     seen = study(run)
     answers = {name: ask(seen) for name, ask in with_plugged("questions", BUILT_IN).items()}
-    return tuple(_of_that_name(name, question) for name, question in answers.items() if question is not None)
-
-
-def _of_that_name(name: str, question: Question) -> Question:
-    """The question, whose name is what a page tells it from others by."""
-    if question.name != name:
-        raise UsageError(
-            f"the entry point {name} of testbed.questions gives a question whose name is {question.name!r}",
-            fix=f"name the question {name!r}, or rename the entry point",
-        )
-    return question
+    found = {name: question for name, question in answers.items() if question is not None}
+    for name, question in found.items():
+        if question.name != name:  # by which a page tells it from others
+            raise UsageError(
+                f"the entry point {name} of testbed.questions gives a question whose name is {question.name!r}",
+                fix=f"name the question {name!r}, or rename the entry point",
+            )
+    return tuple(found.values())

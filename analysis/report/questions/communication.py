@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
 
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import GST, JCT
-from testbed.analysis.record.work import Collective
+from testbed.analysis.record.trial import Collective
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
@@ -39,8 +38,6 @@ COLLECTIVES_DEFINED = (
     "does not move."
 )
 
-Named: TypeAlias = tuple[MeasuredCell, Trial]
-
 
 def exposed(study: Study) -> Question | None:
     """A bar a cell with exposed and hidden communication, and a table with losses beside Gloo's."""
@@ -48,7 +45,13 @@ def exposed(study: Study) -> Question | None:
     if not cells:
         return None
     groups = study.having(lambda cell: _typical(cell) is not None and cell.middle("exposed_s") is not None)
-    frame = pd.DataFrame([_drawn(study, cell) for group in groups for cell in group.cells])
+    rows = []
+    for cell in (cell for group in groups for cell in group.cells):
+        waited = {name: cell.middle(name) or 0.0 for name in ("exposed_s", "hidden_s")}
+        rows.append(plot.identity(cell, study.along, GST) | waited | {"both_s": sum(waited.values())})
+    frame = pd.DataFrame(rows)
+    told = [_row(study, cell) for cell in room.chosen(cells)]
+    columns = [name for name in told[0] if any(row[name] != words.UNKNOWN for row in told)]
     return Question(
         "exposed",
         "How long did scripts wait for communication?",
@@ -57,7 +60,7 @@ def exposed(study: Study) -> Question | None:
         (*room.rest(cells, where="results.csv"), *_left_out(cells), *_slow_rows(cells)),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
-        tuple(_without_dashes([_row(study, cell) for cell in room.chosen(cells)])),
+        tuple({name: row[name] for name in columns} for row in told),
     )
 
 
@@ -72,7 +75,8 @@ def _typical(cell: MeasuredCell) -> Trial | None:
 
 def _left_out(cells: Sequence[MeasuredCell]) -> tuple[str, ...]:
     """List which numbers of scripts are not all there, or not used."""
-    found = [f"{words.where(cell)}{cell.label}: {one}." for cell in cells for one in _sentences(cell)]
+    told = [(cell, left_out) for cell in cells if cell.typical for left_out in cell.typical.left_out]
+    found = [f"{words.where(cell)}{cell.label}: {left_out}." for cell, left_out in told]
     more = [f"{len(found) - words.MOST_ROWS:,} more are in the trials' JSON."] if len(found) > words.MOST_ROWS else []
     return (*found[: words.MOST_ROWS], *more)
 
@@ -87,15 +91,6 @@ def _slow_rows(cells: Sequence[MeasuredCell]) -> list[str]:
     return [f"{words.named(list(labels))}: {why}." for why, labels in arms.items()]
 
 
-def _sentences(cell: MeasuredCell) -> Sequence[str]:
-    return () if cell.typical is None else cell.typical.left_out
-
-
-def _drawn(study: Study, cell: MeasuredCell) -> dict[str, Any]:
-    waited = {name: cell.middle(name) or 0.0 for name in ("exposed_s", "hidden_s")}
-    return plot.identity(cell, study.along, GST) | waited | {"both_s": sum(waited.values())}
-
-
 def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot.Figure:
     traces: list[plot.Trace] = []
     for y, cell in enumerate(group.cells):
@@ -108,41 +103,26 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 
 def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
-    times = ("iteration_median_s", "exposed_s", "hidden_s", "setup_s", "connect_s")
-    values = {name: cell.middle(name) for name in (*times, "throughput_sps")}
+    samples = cell.middle("throughput_sps")
     return {
         "Arm": words.row_name(cell, GST),
-        "Iteration": words.seconds(values["iteration_median_s"]),
-        "Exposed": words.seconds(values["exposed_s"]),
-        "Hidden": words.seconds(values["hidden_s"]),
-        "Set-up": words.seconds(values["setup_s"]),
-        "Of it, first collective": words.seconds(values["connect_s"]),
-        "Samples/s": words.UNKNOWN if values["throughput_sps"] is None else f"{values['throughput_sps']:.4g}",
+        "Iteration": words.seconds(cell.middle("iteration_median_s")),
+        "Exposed": words.seconds(cell.middle("exposed_s")),
+        "Hidden": words.seconds(cell.middle("hidden_s")),
+        "Set-up": words.seconds(cell.middle("setup_s")),
+        "Of it, first collective": words.seconds(cell.middle("connect_s")),
+        "Samples/s": words.UNKNOWN if samples is None else f"{samples:.4g}",
         "Losses apart from Gloo's": _apart(study, cell),
     }
 
 
-def _without_dashes(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Leave out the columns in which no row has anything."""
-    kept = [name for name in rows[0] if any(row[name] != words.UNKNOWN for row in rows)]
-    return [{name: row[name] for name in kept} for row in rows]
-
-
 def _apart(study: Study, cell: MeasuredCell) -> str:
-    """The largest difference of the losses of a cell from those of Gloo's arm at the same setting, as a share; and how
-    many were compared, if not all."""
-    mine = _losses(_typical(cell))
-    for other in study.cells:
-        trial = _typical(other)
-        if other.setting == cell.setting and trial is not None and _scheme(trial) == GLOO:
-            return words.UNKNOWN if mine is None else _difference(mine, _losses(trial))
-    return words.UNKNOWN
-
-
-def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
-    """Write the largest relative difference of losses by rank and iteration. Means of an iteration are over the ranks
-    that both know."""
-    if theirs is None:
+    """The largest difference of a cell's losses from those of Gloo's arm at the same setting, as a share; and how many
+    were compared, if not all. Means of an iteration are over the ranks that both know."""
+    trials = (_typical(other) for other in study.cells if other.setting == cell.setting)
+    of_gloo = next((trial for trial in trials if trial is not None and _scheme(trial) == GLOO), None)
+    mine, theirs = _losses(_typical(cell)), _losses(of_gloo)
+    if mine is None or theirs is None:
         return words.UNKNOWN
     both = pd.DataFrame({"mine": mine, "theirs": theirs}).dropna()
     means = both.groupby("iteration").mean()
@@ -150,9 +130,8 @@ def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
     if apart.empty:
         return words.UNKNOWN
     most = max(len(mine), len(theirs))
-    return (f"{float(apart.max()):.1e}" if apart.any() else "0") + (
-        "" if len(both) == most else f" ({len(both):,} of {most:,} losses)"
-    )
+    compared = "" if len(both) == most else f" ({len(both):,} of {most:,} losses)"
+    return (f"{float(apart.max()):.1e}" if apart.any() else "0") + compared
 
 
 def _losses(trial: Trial | None) -> pd.Series[float] | None:
@@ -169,37 +148,23 @@ def collectives(study: Study) -> Question | None:
     if not found:
         return None
     shown = [(cell, one) for cell, trial in found for one in _largest(trial)]
+    in_table = room.chosen(found, room.of_pair, MOST_CELLS)
+    told = tuple(_told(study, cell, trial, one) for cell, trial in in_table for one in _largest(trial, len(found)))
+    kinds = sum(collective.bytes > 0 for _, trial in found for collective in trial.collectives)
+    more = (
+        f"The table has {len(told):,} of {kinds:,} rows: of each arm, the kinds and sizes that moved most bytes"
+        f"{room.without(found, room.of_pair, MOST_CELLS)}. All are in the trials' JSON."
+    )
+    without_iterations = [cell for cell, _ in found if _typical(cell) is None]
     return Question(
         "collectives",
         "How fast were the collectives of scripts?",
         pd.DataFrame({"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)} for cell, one in shown),
         (),
-        (
-            *_more(found),
-            *_left_out([cell for cell, _ in found if _typical(cell) is None]),  # the question before has the others'
-        ),
+        (*([more] if len(told) < kinds else []), *_left_out(without_iterations)),  # the question before has the others'
         COLLECTIVES_DEFINED,
         (),
-        tuple(
-            _told(study, cell, trial, one) for cell, trial in _in_table(found) for one in _largest(trial, len(found))
-        ),
-    )
-
-
-def _in_table(found: Sequence[Named]) -> Sequence[Named]:
-    return room.chosen(found, room.of_pair, MOST_CELLS)
-
-
-def _more(found: Sequence[Named]) -> Sequence[str]:
-    """Say how many kinds of collectives, and arms, the table has no row for; nothing where it has all."""
-    kinds = sum(collective.bytes > 0 for _, trial in found for collective in trial.collectives)
-    rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
-    if kinds == rows:
-        return ()
-    arms = room.without(found, room.of_pair, MOST_CELLS)
-    return (
-        f"The table has {rows:,} of {kinds:,} rows: of each arm, the kinds and sizes that moved most bytes{arms}. "
-        "All are in the trials' JSON.",
+        told,
     )
 
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.statistics import Interval
+from testbed.analysis.recorded import Place
 from testbed.analysis.report import headline, plot, words
 from testbed.analysis.report.cells import (
     Group,
     MeasuredCell,
+    Pair,
     Study,
-    are_paired,
     believed,
     by_network,
-    did_alike,
-    faster,
-    faster_by,
     is_known,
     names_of_networks,
     notes,
-    over,
 )
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Key, Panel, Question, column
@@ -55,6 +52,8 @@ SAMPLES = (
     "speed-up is its samples per second, divided by the first arm's."
 )
 APART = " Trials of different runs are not pairs: the speed-up of an arm of another run is the ratio of the medians."
+Speeds: TypeAlias = Mapping[Pair, Interval]
+"""How many times as fast the cell of each pair is."""
 KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
 
 
@@ -63,11 +62,17 @@ def jct(study: Study) -> Question | None:
     timed = [cell for cell in study.cells if cell.middle("jct_s")]
     if not timed:
         return None
-    rows = [_jct_row(study, cell) for group in study.groups for cell in group.cells]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(
+        {
+            **plot.identity(cell, study.along, ratios.JCT),
+            **words.columns("jct_s", cell.median("jct_s")),
+            **{name: cell.middle(name) for name in ("compute_s", "sync_s")},
+        }
+        for group in study.groups
+        for cell in group.cells
+    )
     longest = plot.from_zero_with_intervals(frame, "jct_s")
     is_split = frame["compute_s"].notna().any()
-    updates = notes(timed, "jct")
     legend = plot.legend(study.run, study.along)
     if is_split and not study.along:
         parts = (Key(f"{key.label}, synchronisation", key.colour) for key in legend)
@@ -78,15 +83,10 @@ def jct(study: Study) -> Question | None:
         frame,
         plot.panels("jct", study.groups, lambda group, start: _jct_figure(study, group, start, frame, longest)),
         (*_jct_seen(study), *words.about_intervals(timed, ratios.JCT)),
-        f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates}{SAME_DEFINED} {words.INTERVALS}",
+        f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{notes(timed, 'jct')}{SAME_DEFINED} {words.INTERVALS}",
         legend,
         _jct_told(study),
     )
-
-
-def _jct_row(study: Study, cell: MeasuredCell) -> dict[str, Any]:
-    middle = {name: cell.middle(name) for name in ("compute_s", "sync_s")}
-    return plot.identity(cell, study.along, ratios.JCT) | words.columns("jct_s", cell.median("jct_s")) | middle
 
 
 def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
@@ -127,13 +127,13 @@ class Ranking:
     unlike: tuple[MeasuredCell, ...]
     network: str
 
-    @property
+    @cached_property
     def number(self) -> str:
         """Number by which they are ranked: JCT, or samples per second where some lost workers."""
         every = (*self.cells, *self.others)
-        return ratios.JCT if all(faster_by(every[0], cell) == ratios.JCT for cell in every) else ratios.THROUGHPUT
+        return ratios.THROUGHPUT if any(Pair(every[0], cell).is_by_samples for cell in every) else ratios.JCT
 
-    @property
+    @cached_property
     def best(self) -> MeasuredCell:
         if self.number == ratios.JCT:
             return min(self.cells, key=_middle)
@@ -146,7 +146,7 @@ class Ranking:
 
     def _is_behind(self, cell: MeasuredCell) -> bool:
         """Whether it would not be written as 1.00× the best, and the interval of that ratio does not include 1."""
-        found = over(self.best, cell, self.number)
+        found = Pair(self.best, cell).over(self.number)
         if found is None:  # no two of their repeats are pairs
             metric = "jct_s" if self.number == ratios.JCT else "throughput_sps"
             found = Interval(_middle(cell, metric) / _middle(self.best, metric), -math.inf, math.inf)
@@ -222,9 +222,9 @@ def _rankings(study: Study) -> list[Ranking]:
                 networks.setdefault(named[cell.network], []).append(cell)
         for network, cells in networks.items():
             first, *rest = cells  # whose own repeats may differ in their work
-            alike = [first, *(cell for cell in rest if did_alike(first, cell))]
+            unlike = tuple(cell for cell in rest if not Pair(first, cell).did_alike)
+            alike = [cell for cell in cells if cell not in unlike]
             by = Ranking(tuple(alike), (), (), "").number
-            unlike = tuple(cell for cell in rest if not did_alike(first, cell))
             found.append(Ranking(*believed(alike, by), unlike, network if len(networks) > 1 else ""))
     return found
 
@@ -261,13 +261,9 @@ def _fastest(ranking: Ranking) -> str:
 
 def _against(study: Study, ranking: Ranking) -> str:
     """``0.61× the JCT``; a dash where it cannot be said."""
-    best = ranking.best
-    first = study.first(best)
-    if first is None or first is best:
-        return words.UNKNOWN
-    number = faster_by(first, best)
-    found = over(first, best, number)
-    what = "JCT" if number == ratios.JCT else "samples/s"
+    pair = study.pair(ranking.best)
+    found = pair.over(pair.by) if pair else None
+    what = "samples/s" if pair and pair.is_by_samples else "JCT"
     return f"{words.ratio(found.value)} the {what}" if found else words.UNKNOWN
 
 
@@ -284,17 +280,14 @@ def _middle(cell: MeasuredCell, metric: str = "jct_s") -> float:
 
 
 def _first_of(study: Study, ranking: Ranking) -> str:
-    best, by_time = ranking.best, ranking.number == ratios.JCT
-    first, found = study.first(best), best.median("jct_s")
-    is_compared = first in ranking.cells and first is not best
-    compared = over(first, best, ranking.number) if first and is_compared else None
-    against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
+    best, by_time, pair = ranking.best, ranking.number == ratios.JCT, study.pair(ranking.best)
+    compared = pair.over(ranking.number) if pair and pair.first in ranking.cells else None
+    against = f", {words.ratio(compared.value)} of {pair.first.label}" if pair and compared else ""
     shares = _shares(ranking, "{:.0%} of JCT")
     share = f" Synchronisation is {shares}." if shares else ""
-    time = words.seconds(_middle(best)) + words.between(found, words.seconds)
-    is_contest = len(ranking.cells) > 1
+    time = words.seconds(_middle(best)) + words.between(best.median("jct_s"), words.seconds)
     trained = f"{_middle(best, 'throughput_sps'):,.0f}" if not by_time else ""
-    if not is_contest:
+    if len(ranking.cells) == 1:
         lead = f"{best.label}: JCT is {time}"
     elif not ranking.winner:
         what = "finished first and show" if by_time else "trained the most samples a second and show"
@@ -323,36 +316,23 @@ def _unranked(ranking: Ranking) -> str:
 
 def speed_up(study: Study) -> Question | None:
     """How many times as fast as the first arm, for JCT and for GST; for samples per second where workers differ."""
-    others = study.having(lambda cell: any(_speed_in(study, cell, kind) for kind, _ in KINDS))
-    drawn = [cell for group in others for cell in group.cells]
-    compared = [cell for cell in drawn if _speed(study, cell)]
+    pairs = {cell.place: pair for cell in study.cells if (pair := study.pair(cell)) and _is_told(pair)}
+    groups = study.having(lambda cell: cell.place in pairs)
+    drawn = [pairs[cell.place] for group in groups for cell in group.cells]
     if not drawn:
         return None
-    unlike = [cell for cell in drawn if not _is_by_time(study, cell)]
+    compared = {pair: pair.speed_up for pair in drawn if pair.speed_up}
+    unlike = any(pair.is_by_samples for pair in drawn)
     kinds = KINDS if unlike else KINDS[:2]
-    frame = pd.DataFrame([_speed_row(study, cell, [kind for kind, _ in kinds]) for cell in drawn])
+    frame = pd.DataFrame([_speed_row(study, pair, [kind for kind, _ in kinds]) for pair in drawn])
     panels, start = [], 0
-    for i, group in enumerate(others):
+    for i, group in enumerate(groups):
         for kind, title in kinds:
             rows = frame.iloc[start : start + len(group.cells)]
             if rows[f"{kind}_speed_up"].notna().any():
                 figure = _speed_figure(study, group, start, rows, kind, title)
                 panels.append(Panel(f"speed-{kind}-{i}", f"{group.title}: {title}", figure))
         start += len(group.cells)
-    every = {cell.place: cell for cell in every_cell(study.run)}
-    causes: dict[str, list[str]] = {}
-    for cell in every.values():
-        place = study.run.reference_of(*cell.place)
-        if place is None and cell.label not in study.run.firsts.values():
-            causes.setdefault(f"{words.against(study.run)} has no single setting like its own", []).append(
-                words.in_cell(cell)
-            )
-        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
-            continue
-        first = every.get(place)
-        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
-        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
-    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
     return Question(
         "speed-up",
         f"How much faster than {'' if study.run.has_jobs else 'the first arm, '}{words.against(study.run)}?",
@@ -360,9 +340,9 @@ def speed_up(study: Study) -> Question | None:
         tuple(panels),
         (
             *_speed_seen(study, compared),
-            *_speed_doubts(study, compared),
-            *([f"No speed-up of {'; '.join(told)}."] if told else []),
-            *words.about_intervals(compared, ratios.JCT),
+            *_speed_doubts(compared),
+            *_without_speed_up(study),
+            *words.about_intervals([pair.cell for pair in compared], ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
         plot.legend(study.run, study.along),
@@ -370,76 +350,76 @@ def speed_up(study: Study) -> Question | None:
     )
 
 
-def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[str, str], ...]:
+def _is_told(pair: Pair) -> bool:
+    return any(_speed_in(pair, kind) for kind, _ in KINDS)
+
+
+def _without_speed_up(study: Study) -> list[str]:
+    """Say which arms have no speed-up, and why."""
+    every = {cell.place: cell for cell in every_cell(study.run)}
+    causes: dict[str, list[str]] = {}
+    for cell in every.values():
+        place = study.run.reference_of(*cell.place)
+        if place is None:
+            if cell.label not in study.run.firsts.values():
+                lonely = f"{words.against(study.run)} has no single setting like its own"
+                causes.setdefault(lonely, []).append(words.in_cell(cell))
+            continue
+        pair = study.pair(cell)
+        if place == cell.place or (cell.finished and pair and pair.speed_up):
+            continue
+        number = pair.by if pair and cell.finished else ratios.JCT
+        causes.setdefault(headline.cause(every.get(place), cell, number), []).append(words.in_cell(cell))
+    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
+    return [f"No speed-up of {'; '.join(told)}."] if told else []
+
+
+def _speed_told(study: Study, compared: Speeds) -> tuple[dict[str, str], ...]:
     """A row for each of several settings, unless these or the arms are many."""
-    labels, told = ({cell.label: 0 for cell in compared}, {words.setting(cell) for cell in compared})
+    labels = dict.fromkeys(pair.cell.label for pair in compared)
+    told = {words.setting(pair.cell) for pair in compared}
     settings = [each for each in dict.fromkeys(map(words.setting, study.cells)) if each in told]
     if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
         return ()
-    texts = {
-        (cell.label, words.setting(cell)): _times(speed) + (f" ({doubt})" if doubt else "")
-        for cell in compared
-        for doubt in [cell.doubt_in(_by(study, cell))]
-        if (speed := _speed(study, cell))
-    }
+    texts = {}
+    for pair, speed in compared.items():
+        doubt = pair.cell.doubt_in(pair.by)
+        texts[pair.cell.label, words.setting(pair.cell)] = _times(speed) + (f" ({doubt})" if doubt else "")
     return tuple(
         {"Times as fast": setting} | {label: texts.get((label, setting), words.UNKNOWN) for label in labels}
         for setting in settings
     )
 
 
-def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
+def _speed_doubts(compared: Speeds) -> list[str]:
     """Say which arms' speed-up is shown although nothing of it is VALID."""
-    doubtful = [cell for cell in compared if not cell.valid_in(_by(study, cell))]
-    simulated = [cell for cell in doubtful if cell.doubt_in(_by(study, cell)) == SIMULATED]
-    doubtful = [cell for cell in doubtful if cell not in simulated]
-    told = [
-        (f"Neither arm of the ratio is VALID in {CALLED[number]} for", [c for c in doubtful if _by(study, c) == number])
-        for number in dict.fromkeys(_by(study, cell) for cell in doubtful)
-    ]
-    return [
-        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED, '; ')}."
-        for what, cells in (*told, ("The ratio is SIMULATED for", simulated))
-        if cells
-    ]
+    causes: dict[str, list[str]] = {}
+    for pair in compared:
+        doubt = pair.cell.doubt_in(pair.by)
+        cause = f"Neither arm of the ratio is VALID in {CALLED[pair.by]} for"
+        if doubt and doubt != SIMULATED:
+            causes.setdefault(cause, []).append(words.in_cell(pair.cell))
+    simulated = [words.in_cell(pair.cell) for pair in compared if pair.cell.doubt_in(pair.by) == SIMULATED]
+    if simulated:
+        causes["The ratio is SIMULATED for"] = simulated
+    return [f"{what} {shortened(names, words.MOST_NAMED, '; ')}." for what, names in causes.items()]
 
 
-def _by(study: Study, cell: MeasuredCell) -> str:
-    first = study.first(cell)
-    assert first is not None  # or it has no speed-up
-    return faster_by(first, cell)
-
-
-def _speed(study: Study, cell: MeasuredCell) -> Interval | None:
-    """Return how many times as fast as the first arm a cell is; None of the first arm itself."""
-    first = study.first(cell)
-    return None if first is None or first is cell else faster(first, cell)
-
-
-def _speed_in(study: Study, cell: MeasuredCell, kind: str) -> Interval | None:
+def _speed_in(pair: Pair, kind: str) -> Interval | None:
     """Return how many times as fast it is by one number. Times are compared of arms with as many workers as the
     first."""
-    first = study.first(cell)
-    is_time = kind != ratios.THROUGHPUT
-    if first is None or first is cell or (is_time and not _is_by_time(study, cell)):
-        return None
-    found = over(first, cell, kind)
-    return found.inverse if found and is_time else found
+    if kind == ratios.THROUGHPUT:
+        return pair.over(kind)
+    found = None if pair.is_by_samples else pair.over(kind)
+    return found and found.inverse
 
 
-def _is_by_time(study: Study, cell: MeasuredCell) -> bool:
-    first = study.first(cell)
-    return first is None or faster_by(first, cell) == ratios.JCT
-
-
-def _speed_row(study: Study, cell: MeasuredCell, kinds: Sequence[str]) -> dict[str, Any]:
-    first = study.first(cell)
-    assert first is not None  # or it has no speed-up
-    row = plot.identity(cell, study.along, faster_by(first, cell))
-    if are_paired(first, cell):
-        row["pairs"] = len(ratios.matched(first.numbers, cell.numbers, faster_by(first, cell))[0])
+def _speed_row(study: Study, pair: Pair, kinds: Sequence[str]) -> dict[str, Any]:
+    row = plot.identity(pair.cell, study.along, pair.by)
+    if pair.is_of_one_run:
+        row["pairs"] = len(ratios.matched(pair.first.numbers, pair.cell.numbers, pair.by)[0])
     for kind in kinds:
-        row |= words.columns(f"{kind}_speed_up", _speed_in(study, cell, kind))
+        row |= words.columns(f"{kind}_speed_up", _speed_in(pair, kind))
     return row
 
 
@@ -459,90 +439,68 @@ def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, ki
     return plot.rows_figure(traces, group.cells, axis, span, kind, shapes=[one])
 
 
-def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
+def _speed_seen(study: Study, compared: Speeds) -> list[str]:
     """Each arm's speed-up, or of many settings the range of each arm's; and which are not told apart from none."""
-    by_label: dict[str, list[tuple[MeasuredCell, Interval]]] = {}
-    for cell in compared:
-        found = _speed(study, cell)
-        assert found is not None  # callers left the others out
-        by_label.setdefault(cell.label, []).append((cell, found))
+    by_label: dict[str, list[Pair]] = {}
+    for pair in compared:
+        by_label.setdefault(pair.cell.label, []).append(pair)
     if _speed_told(study, compared):
         sentences = []
     elif len(by_label) > words.MOST_NAMED:
-        networks = by_network(compared).items()
-        sentences = words.of_networks([[_largest(study, network, cells)] for network, cells in networks])
+        networks = by_network([pair.cell for pair in compared])
+        speeds = {pair.cell.place: speed for pair, speed in compared.items()}
+        sentences = words.of_networks([[_largest(network, of, speeds)] for network, of in networks.items()])
     else:
-        sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
-    are_others = any(_is_by_samples(study, cell) or _has_other_workers(study, cell) for cell in compared)
+        sentences = [_speeds(study, label, {pair: compared[pair] for pair in of}) for label, of in by_label.items()]
+    by_samples, by_jct, elsewhere = [], [], []
+    for first, *_ in by_label.values():  # at the first setting of each arm
+        counts = f"{ratios.workers(first.cell.numbers)}, {first.first.label} {ratios.workers(first.first.numbers)}"
+        if first.is_by_samples:
+            by_samples.append(f"{first.cell.label} ({counts})")
+        elif not first.has_as_many:
+            by_jct.append(f"{first.cell.label} ({counts})")
+        elif not first.is_on_one_network:
+            elsewhere.append(first.cell.label)
+    are_others = any(pair.is_by_samples or not pair.has_as_many for pair in compared)
     as_many = " with as many workers" if are_others else ""
-    for what, is_so in (
-        ("Compared by samples per second, because numbers of workers differ", _is_by_samples),
-        (
-            "Compared by JCT with other numbers of workers, as samples per second are not known",
-            _has_other_workers,
-        ),
-        (f"On another network than {words.against(study.run)}{as_many}", _is_elsewhere),
+    for what, told in (
+        ("Compared by samples per second, because numbers of workers differ", by_samples),
+        ("Compared by JCT with other numbers of workers, as samples per second are not known", by_jct),
+        (f"On another network than {words.against(study.run)}{as_many}", elsewhere),
     ):
-        told = [_beside(study, cells) for cells in by_label.values() if is_so(study, cells[0][0])]
         if told:
             sentences.append(f"{what}: {shortened(told, words.MOST_NAMED, rest='more arms')}.")
     same = [
-        cell for cells in by_label.values() for cell, found in cells if is_known(found) and found.low <= 1 <= found.high
+        words.in_cell(pair.cell)
+        for of in by_label.values()
+        for pair in of
+        if is_known(compared[pair]) and compared[pair].low <= 1 <= compared[pair].high
     ]
     if not same:
         return sentences
-    whose = words.named([words.in_cell(cell) for cell in same])
-    return [*sentences, f"The interval of {whose} includes 1×, so no difference is shown."]
+    return [*sentences, f"The interval of {words.named(same)} includes 1×, so no difference is shown."]
 
 
-def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
+def _largest(network: str, cells: Sequence[MeasuredCell], speeds: Mapping[Place, Interval]) -> str:
     """The arm of a network that is fastest beside the first."""
-    speeds = [(found, cell) for cell in cells if (found := _speed(study, cell))]
-    most, best = max(speeds, key=lambda pair: pair[0].value)
-    arms = len({cell.label for _, cell in speeds})
-    if len(speeds) == 1:
-        return f"{f'On {network}, ' if network else ''}{words.in_cell(best)} is {_times(most)} as fast."
+    best = max(cells, key=lambda cell: speeds[cell.place].value)
+    arms = len({cell.label for cell in cells})
+    if len(cells) == 1:
+        return f"{f'On {network}, ' if network else ''}{words.in_cell(best)} is {_times(speeds[best.place])} as fast."
     of = f"{f'Of {arms} arms on' if arms > 1 else 'On'} {network}, the" if network else "The"
-    return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
+    return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(speeds[best.place])}."
 
 
-def _is_by_samples(study: Study, cell: MeasuredCell) -> bool:
-    return not _is_by_time(study, cell)
-
-
-def _has_other_workers(study: Study, cell: MeasuredCell) -> bool:
-    """Whether it has another number of workers than the first arm, and is compared by JCT all the same."""
-    first = study.first(cell)
-    return _is_by_time(study, cell) and first is not None and first.network.workers != cell.network.workers
-
-
-def _is_elsewhere(study: Study, cell: MeasuredCell) -> bool:
-    """Whether it has as many workers as the first arm, on another network."""
-    first = study.first(cell)
-    is_by_time = _is_by_time(study, cell) and not _has_other_workers(study, cell)
-    return is_by_time and first is not None and first.network != cell.network
-
-
-def _beside(study: Study, found_in: Sequence[tuple[MeasuredCell, Interval]]) -> str:
-    """An arm and its network or workers, with those of the first arm at the same setting."""
-    cell = found_in[0][0]
-    first = study.first(cell)
-    assert first is not None  # or it has no speed-up
-    if not _is_by_time(study, cell) or _has_other_workers(study, cell):
-        return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
-    return cell.label
-
-
-def _speeds(study: Study, label: str, found_in: list[tuple[MeasuredCell, Interval]]) -> str:
-    if len(found_in) > words.MOST_NAMED:
-        values = [found.value for _, found in found_in]
+def _speeds(study: Study, label: str, of: Speeds) -> str:
+    if len(of) > words.MOST_NAMED:
+        values = [speed.value for speed in of.values()]
         span = f"{words.ratio(min(values))} to {words.ratio(max(values))}"
-        return f"{label} is {span} as fast, at {len(found_in)} settings."
-    if len(study.settings) == 1:
-        return f"{label} is {_times(found_in[0][1])} as fast."
-    return (
-        f"{label} is {words.listed(f'{_times(found)} as fast at {words.setting(cell)}' for cell, found in found_in)}."
-    )
+        return f"{label} is {span} as fast, at {len(of)} settings."
+    times = [
+        f"{_times(speed)} as fast" + (f" at {words.setting(pair.cell)}" if len(study.settings) > 1 else "")
+        for pair, speed in of.items()
+    ]
+    return f"{label} is {words.listed(times)}."
 
 
 def _times(found: Interval) -> str:

@@ -1,4 +1,4 @@
-"""When did jobs run that share a network, and what did they wait for?"""
+"""When did jobs run that share a network, what did they wait for, and what did each get of a shared service?"""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import pandas as pd
 
+from testbed.analysis import metrics
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Setting, Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
-from testbed.analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.base.listing import shortened
 
 Jobs: TypeAlias = tuple[Trial, ...]
@@ -23,6 +25,8 @@ Jobs: TypeAlias = tuple[Trial, ...]
 MOST_PANELS = 6
 MOST_JOBS = 32
 """Rows of a chart, and of the table."""
+WINDOWS = 200
+"""Windows of time of a chart of a service."""
 WAITING, DARK, STARTING, RUNNING = "waiting for hosts", "circuits dark", "processes starting", "running"
 SHADES = {WAITING: "#dcc988", DARK: "#5b6673", STARTING: plot.COMPUTE}
 """A job that runs has its own colour."""
@@ -34,6 +38,14 @@ DEFINED = (
     "job is from the end of the last iteration on its hosts to the start of its own first. Records of earlier versions "
     "do not say when a first iteration began, so nothing after the waiting is drawn of them. Of the repeats of an arm, "
     "the one in the middle by the end of its last job is shown."
+)
+
+SERVED_DEFINED = (
+    "A job's share is the bytes that its workers push in a window of time, over what the service's NICs carry towards "
+    "it in that window. Packet headers count on the NICs alone, so all jobs together reach less than 100 %. The bytes "
+    "of an iteration count as pushed evenly from the moment the last worker has its gradient to the moment the last "
+    "worker has the sum. Of the repeats of an arm, the one in the middle by the end of its last job is shown, in "
+    f"{WINDOWS} windows."
 )
 
 
@@ -49,28 +61,21 @@ def in_turn(study: Study) -> Question | None:
         for i, (jobs, rows) in enumerate(zip(drawn, spans, strict=True))
     ]
     told = [_row(jobs, job) for jobs in trials[:MOST_PANELS] for job in jobs[:MOST_JOBS]]
+    more = f" Drawn are the first {MOST_PANELS} of {len(trials)} trials." if len(trials) > MOST_PANELS else ""
+    if any(len(jobs) > MOST_JOBS for jobs in trials[:MOST_PANELS]):
+        more += f" Of each trial the first {MOST_JOBS} jobs are drawn."
+    if len(told) > MOST_JOBS:
+        more += f" The table has the first {MOST_JOBS} of {len(told)} jobs that are drawn."
     return Question(
         "jobs",
         "When did jobs run, and what did they wait for?",
         frame,
         tuple(panels),
         (),
-        DEFINED + _left_out(trials, len(told)),
+        DEFINED + more,
         (*(Key(what, shade) for what, shade in SHADES.items()), Key("running, in the job's colour", "", "")),
         tuple(told[:MOST_JOBS]),
     )
-
-
-def _left_out(trials: Sequence[Jobs], rows: int) -> str:
-    """Sentences about what there is no room for."""
-    found = []
-    if len(trials) > MOST_PANELS:
-        found.append(f" Drawn are the first {MOST_PANELS} of {len(trials)} trials.")
-    if any(len(jobs) > MOST_JOBS for jobs in trials[:MOST_PANELS]):
-        found.append(f" Of each trial the first {MOST_JOBS} jobs are drawn.")
-    if rows > MOST_JOBS:
-        found.append(f" The table has the first {MOST_JOBS} of {rows} jobs that are drawn.")
-    return "".join(found)
 
 
 def typical(run: Run) -> list[Jobs]:
@@ -90,11 +95,9 @@ def typical(run: Run) -> list[Jobs]:
 
 def _submitted(job: Trial) -> tuple[float, float]:
     """Return when a job was submitted and started; last of all, if it never was."""
-    slot = slot_of(job)
-    return (
-        math.inf if slot.submitted_s is None else slot.submitted_s,
-        math.inf if slot.started_s is None else slot.started_s,
-    )
+    moments_s = slot_of(job).submitted_s, slot_of(job).started_s
+    submitted_s, started_s = (math.inf if each is None else each for each in moments_s)
+    return submitted_s, started_s
 
 
 def _middle(repeats: Sequence[Jobs]) -> Jobs:
@@ -146,34 +149,13 @@ def _table(jobs: Jobs) -> pd.DataFrame:
 
 def _figure(run: Run, jobs: Jobs, frame: pd.DataFrame, rows: tuple[int, int]) -> plot.Figure:
     table, own = frame.iloc[slice(*rows)], [plot.colour(run, job.label) for job in jobs]
+    shades = [SHADES.get(what, own[row]) for what, row in zip(table["what"], table["row"], strict=True)]
+    hover = "%{customdata[0]}, %{customdata[1]}<br>"
+    trace = plot.spans(rows, "start_s", "end_s", shades, hover, told=["job", "what"])
+    labels = [plot.tick(slot_of(job).job, "" if job.done else "FAILED") for job in jobs]
     end_s = _end_s(jobs)
-    trace: plot.Trace = {
-        "type": "bar",
-        "orientation": "h",
-        "rows": list(rows),
-        "base": column("start_s"),
-        "x": column("end_s", minus="start_s"),
-        "y": column("row"),
-        "width": 0.8,
-        "marker": {
-            "color": [SHADES.get(what, own[row]) for what, row in zip(table["what"], table["row"], strict=True)],
-            "line": {"width": 0},
-        },
-        "customdata": {"columns": ["job", "what"]},
-        "hovertemplate": "%{customdata[0]}, %{customdata[1]}<br>%{x:.4g} s from %{base:.4g} s<extra></extra>",
-    }
-    layout = {
-        "barmode": "overlay",
-        "xaxis": {"title": {"text": "time since the trial's beginning (s)"}, "range": [0, rounded(end_s or 1.0)]},
-        "yaxis": {
-            "tickvals": list(range(len(jobs))),
-            "ticktext": [plot.tick(slot_of(job).job, "" if job.done else "FAILED") for job in jobs],
-            "range": [len(jobs) - 0.4, -0.6],
-            "showgrid": False,
-        },
-        "shapes": [],
-    }
-    return plot.timed(plot.finished([trace], layout, 90 + 36 * len(jobs)), "x", end_s)
+    span, title, height = (0.0, end_s or 1.0), "time since the trial's beginning (s)", 90 + 36 * len(jobs)
+    return plot.timed(plot.spans_figure([trace], labels, title, span, height, barmode="overlay"), "x", end_s)
 
 
 def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
@@ -192,4 +174,98 @@ def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
             None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
         ),
         "JCT": f"{words.seconds(job.metrics.jct_s)}{doubt}" if job.done else "failed",
+    }
+
+
+def over_time(study: Study) -> Question | None:
+    """A chart for each trial whose jobs share a service, with the jobs' shares on top of each other."""
+    served = [tuple(filter(_is_served, jobs))[:MOST_JOBS] for jobs in typical(study.run)]
+    trials = [jobs for jobs in served if jobs][:MOST_PANELS]
+    if not trials:
+        return None
+    frame, spans = plot.stacked([_shares(jobs) for jobs in trials])
+    panels = [
+        Panel(f"served-{i}", words.name(study.run.whole(jobs[0])), _served_figure(study.run, jobs, start))
+        for i, (jobs, (start, _)) in enumerate(zip(trials, spans, strict=True))
+    ]
+    drawn = [job for jobs in trials for job in jobs]
+    return Question(
+        "served",
+        "What did each job get of the service's NICs over time?",
+        frame,
+        tuple(panels),
+        (),
+        SERVED_DEFINED,
+        tuple(Key(label, plot.colour(study.run, label)) for label in dict.fromkeys(job.label for job in drawn)),
+        tuple(_served_row(job) for job in drawn[:MOST_JOBS]),
+    )
+
+
+def _is_served(job: Trial) -> bool:
+    slot = slot_of(job)
+    has_begun = slot.served_by and slot.begun_s is not None
+    return bool(has_begun and job.done and job.samples is not None and job.metrics.wire_bytes and _rate_bps(job))
+
+
+def _rate_bps(job: Trial) -> float:
+    """Rate of all NICs of its service, one way."""
+    return sum(link.rate_bps for link in job.links if link.target in slot_of(job).served_by)
+
+
+def _syncs(job: Trial) -> pd.DataFrame:
+    """When each iteration's synchronisation began and ended (s from the trial's beginning)."""
+    assert job.samples is not None  # those without were left out
+    samples = metrics.rounds(job.samples)
+    origin = float(job.samples["start_s"].min()) - (slot_of(job).begun_s or 0.0)
+    return samples.groupby("iteration").agg(begin_s=("ready_s", "max"), end_s=("sum_s", "max")) - origin
+
+
+def _bytes_pushed(job: Trial, syncs: pd.DataFrame) -> float:
+    """Bytes that its workers push in an iteration: as many come back."""
+    return (job.metrics.wire_bytes or 0.0) / 2 / max(1, len(syncs))
+
+
+def _shares(jobs: Jobs) -> pd.DataFrame:
+    """A row for each window of each job: the share that it got."""
+    each = [_syncs(job) for job in jobs]
+    edges = np.linspace(0.0, max(float(syncs["end_s"].max()) for syncs in each), WINDOWS + 1)
+    tables = []
+    for job, syncs in zip(jobs, each, strict=True):
+        pushed = np.interp(edges, syncs.to_numpy().ravel(), np.repeat(np.arange(len(syncs) + 1), 2)[1:-1])
+        share = 8 * _bytes_pushed(job, syncs) * np.diff(pushed) / (_rate_bps(job) * np.diff(edges))
+        known = {"arm": job.label, "repeat": job.repeat + 1, "job": job.job}
+        tables.append(pd.DataFrame({**known, "time_s": (edges[1:] + edges[:-1]) / 2, "share": share}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _served_figure(run: Run, jobs: Jobs, start: int) -> plot.Figure:
+    traces: list[plot.Trace] = [
+        {
+            "type": "scatter",
+            "name": plot.text(job.job),
+            "mode": "lines",
+            "stackgroup": "jobs",
+            "rows": [start + number * WINDOWS, start + (number + 1) * WINDOWS],
+            "x": column("time_s"),
+            "y": column("share"),
+            "line": {"color": plot.colour(run, job.label), "width": 1},
+            "hovertemplate": f"{plot.text(job.job)}<br>%{{y:.1%}} at %{{x:.4g}} s<extra></extra>",
+        }
+        for number, job in enumerate(jobs)
+    ]
+    figure = plot.lines_figure(
+        traces, "time since the trial's beginning (s)", "share of the service's NICs", shapes=[plot.level(1.0)]
+    )
+    figure["layout"]["yaxis"]["tickformat"] = ".0%"
+    return figure
+
+
+def _served_row(job: Trial) -> dict[str, str]:
+    syncs = _syncs(job)
+    took_s, pushed = float((syncs["end_s"] - syncs["begin_s"]).median()), _bytes_pushed(job, syncs)
+    return {
+        "Job": words.name(job),
+        "Pushed in an iteration": words.amount(pushed),
+        "GST": words.seconds(took_s),
+        "Share of the NICs while it synchronises": f"{8 * pushed / took_s / _rate_bps(job):.1%}",
     }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
@@ -48,36 +47,31 @@ def bytes_per_link(study: Study) -> Question | None:
     told = tuple(_row(*one, has_silent) for one in room.chosen(every, _label)) if len(every) > 1 else ()
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
     has_others = any(all(trial is not first for _, first in every) for trial in shown)
-    apart = [_at_which_settings(has_others, bool(told))] if len(study.settings) > 1 else []
-    left = len(found) - len(shown)
-    more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
+    where = (
+        f"{'Each network' if has_others else 'Each arm'} is shown at its first setting; all are in the trials' JSON."
+    )
+    if told:
+        where = "The table has each arm at its first setting. All settings are in the trials' JSON."
+    more = f" Drawn are the first {len(shown)} of {len(found)}." if len(found) > len(shown) else ""
     more += " Networks are drawn at other settings, too." if told and has_others else ""
-    rows: list[dict[str, Any]] = []
-    for trial in shown:
-        known = {"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch}
-        rows += [
-            known
-            | {"from": link.source, "to": link.target, "rate_bps": link.rate_bps, "bytes": link.bytes}
-            | {"theory_bytes": link.theory_bytes, "drops": link.drops}
-            for link in trial.links
-        ]
+    rows: list[dict[str, Any]] = [
+        {
+            **{"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch},
+            **{"from": link.source, "to": link.target, "rate_bps": link.rate_bps, "bytes": link.bytes},
+            **{"theory_bytes": link.theory_bytes, "drops": link.drops},
+        }
+        for trial in shown
+        for link in trial.links
+    ]
     return Question(
         "links",
         "Which links carried how much?",
         pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float}),
         tuple(panels),
-        (*room.rest(every, _label, where="the trials' JSON"), *apart),
+        (*room.rest(every, _label, where="the trials' JSON"), *([where] if len(study.settings) > 1 else [])),
         DEFINED + more,
         told=told,
     )
-
-
-def _at_which_settings(has_others: bool, has_table: bool) -> str:
-    """Say at which of several settings arms are shown, with ``has_others`` each network that a scheme ran on."""
-    if has_table:
-        return "The table has each arm at its first setting. All settings are in the trials' JSON."
-    shown = "Each network is shown" if has_others else "Each arm is shown"
-    return f"{shown} at its first setting; all are in the trials' JSON."
 
 
 def _label(one: tuple[MeasuredCell, Trial]) -> str:
@@ -103,40 +97,27 @@ def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
     return Panel(f"links-{i}", title, picture=picture, problem=problem, seen=seen(trial.links) if said else "")
 
 
-@dataclass(frozen=True)
 class _Load:
-    """Load of links: the busiest with its bytes, all of those that are counted, and how many are not."""
+    """Load of those links that are counted: the busiest with its bytes, all bytes, and what was dropped."""
 
-    busiest: LinkCount
-    most: int
-    total: int
-    counted: int
-    drops: int
-
-    @property
-    def over_theory(self) -> str:
+    def __init__(self, counted: Sequence[LinkCount]) -> None:
+        self.busiest = max(counted, key=lambda link: link.bytes or 0)
+        self.most, self.total = self.busiest.bytes or 0, sum(link.bytes or 0 for link in counted)
+        self.drops = sum(link.drops or 0 for link in counted)
         theory = self.busiest.theory_bytes
-        return words.ratio(self.most / theory) if theory else ""
-
-    @property
-    def over_mean(self) -> str:
-        return words.ratio(self.most * self.counted / self.total) if self.total else ""
+        self.over_theory = words.ratio(self.most / theory) if theory else ""
+        self.over_mean = words.ratio(self.most * len(counted) / self.total) if self.total else ""
 
 
-def _load(links: Sequence[LinkCount]) -> _Load | None:
-    """Sum up the load of links; None where no link is counted."""
-    counted = [(link, link.bytes) for link in links if link.bytes is not None]
-    if not counted:
-        return None
-    busiest, most = max(counted, key=lambda pair: pair[1])
-    drops = sum(link.drops or 0 for link, _ in counted)
-    return _Load(busiest, most, sum(count for _, count in counted), len(counted), drops)
+def _load(links: Sequence[LinkCount]) -> tuple[_Load | None, int]:
+    """The load of the links, None where no link is counted; and how many are not."""
+    counted = [link for link in links if link.bytes is not None]
+    return _Load(counted) if counted else None, len(links) - len(counted)
 
 
 def seen(links: Sequence[LinkCount]) -> str:
     """Busiest link, how even the load is, the whole, what was dropped, and what was not counted."""
-    load = _load(links)
-    others = sum(link.bytes is None for link in links)
+    load, others = _load(links)
     silent = f" Links between switches, {others} of {len(links)}, are not counted in this lab." if others else ""
     if load is None:
         return silent.strip()
@@ -151,15 +132,13 @@ def seen(links: Sequence[LinkCount]) -> str:
 
 def _row(cell: MeasuredCell, trial: Trial, has_silent: bool) -> dict[str, str]:
     """Write the load as a row of a table, with a column for links that are not counted if any trial has some."""
-    load = _load(trial.links)
-    silent = sum(link.bytes is None for link in trial.links)
-    row = {
-        "Trial": words.marked(words.name(trial), cell, JCT),
-        "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
-        "It carried": words.amount(load.most) if load else words.UNKNOWN,
-        "Carried / theory": (load.over_theory if load else "") or words.UNKNOWN,
-        "Carried / mean link": (load.over_mean if load else "") or words.UNKNOWN,
-        "All links": words.amount(load.total) if load else words.UNKNOWN,
-        "Packets dropped": f"{load.drops:,}" if load else words.UNKNOWN,
-    }
-    return row | ({"Not counted, between switches": f"{silent} of {len(trial.links)} links"} if has_silent else {})
+    load, silent = _load(trial.links)
+    others = {"Not counted, between switches": f"{silent} of {len(trial.links)} links"} if has_silent else {}
+    columns = ("Busiest link", "It carried", "Carried / theory", "Carried / mean link", "All links", "Packets dropped")
+    told = [words.UNKNOWN] * len(columns)
+    if load:
+        ends, sizes = f"{load.busiest.source} to {load.busiest.target}", [load.most, load.total]
+        carried, total = map(words.amount, sizes)
+        ratios = [load.over_theory or words.UNKNOWN, load.over_mean or words.UNKNOWN]
+        told = [ends, carried, *ratios, total, f"{load.drops:,}"]
+    return {"Trial": words.marked(words.name(trial), cell, JCT), **dict(zip(columns, told, strict=True)), **others}

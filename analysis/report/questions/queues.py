@@ -6,19 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from testbed.analysis.numbers.repeats import GST
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, by_network
 from testbed.analysis.report.question import Panel, Question, column, rounded
-from testbed.analysis.tables.queues import is_there
+from testbed.analysis.tables.trial import has_queues
 from testbed.base.listing import counted
 
 MOST_PANELS = 3
@@ -29,8 +28,6 @@ MOST_TOLD = 3
 """Links of a trial that the table names."""
 MOST_LINES = 60
 """Iterations whose ends are marked."""
-SCALE = [[0.0, "#e9edf2"], [0.15, "#f0d9a0"], [0.5, "#f0a020"], [1.0, "#d62839"]]
-"""Grey, amber, red, as in drawings of networks."""
 DEFINED = (
     "Bytes that waited at the egress of a directed link, read from the kernel again and again while the trial "
     "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
@@ -70,6 +67,20 @@ class _Shown:
     trial: Trial
     links: list[_Link]
     table: pd.DataFrame
+    end_s: float
+
+    @property
+    def name(self) -> str:
+        return words.marked(words.name(self.trial), self.cell, GST)
+
+    @property
+    def drawn(self) -> list[_Link]:
+        return self.links[:MOST_LINKS]
+
+    @property
+    def caption(self) -> str:
+        of = f", {len(self.drawn)} of {len(self.links)} links at which bytes waited"
+        return self.name + (of if len(self.links) > len(self.drawn) else "")
 
 
 def waiting(study: Study) -> Question | None:
@@ -78,14 +89,17 @@ def waiting(study: Study) -> Question | None:
     shown = list(islice(_seen(study, cells), MOST_PANELS))
     if not shown:
         return None
-    others = len({stored for cell in cells for stored in _tables(cell)}) - len(shown)
+    stored = {trial.stored for cell in cells for trial in cell.finished if trial.stored is not None}
+    others = sum(has_queues(*each) for each in stored) - len(shown)  # jobs of one trial share a table
     left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
-    highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
+    highest = max(link.ms(link.most_bytes) for one in shown for link in one.drawn)
     frame, spans = plot.stacked([_grid(one) for one in shown])
     panels = [
-        Panel(f"queues-{i}", _caption(one), _figure(one, list(rows), highest))
+        Panel(f"queues-{i}", one.caption, _figure(one, rows, highest))
         for i, (one, rows) in enumerate(zip(shown, spans, strict=True))
     ]
+    told = [(one, link) for one in shown for link in one.links[:MOST_TOLD]]
+    has_marks = any(link.marks for _, link in told)
     of_cell = {one.cell.place: one for one in shown}
     networks = by_network([one.cell for one in shown])
     return Question(
@@ -95,7 +109,7 @@ def waiting(study: Study) -> Question | None:
         tuple(panels),
         (*(_worst(network, [of_cell[cell.place] for cell in of]) for network, of in networks.items()), *left),
         DEFINED,
-        told=_rows(shown),
+        told=tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if has_marks else {}) for one, link in told),
     )
 
 
@@ -109,43 +123,30 @@ def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
         table = table[table["link"].isin(list(known))]
         if table.empty:
             continue
-        end_s = _end_s(trial, table)
-        links = [_link(known[int(str(link))], rows, end_s) for link, rows in table.groupby("link")]
+        end_s = max(trial.metrics.jct_s or 0.0, float((table["start_s"] + table["window_s"]).max()))
+        links = [
+            _Link(
+                known[int(str(link))],
+                float(rows["most_bytes"].max()),
+                float((rows["mean_bytes"] * rows["window_s"]).sum()) / end_s,
+                float((rows["full_share"] * rows["window_s"]).sum()),
+                int(rows["drops"].sum()),
+                int(rows["marks"].sum()),
+            )
+            for link, rows in table.groupby("link")
+        ]
         links.sort(key=lambda link: (-link.ms(link.mean_bytes), link.count.link))
-        yield _Shown(cell, study.run.whole(trial), links, table)
-
-
-def _tables(cell: MeasuredCell) -> Iterator[tuple[Path, str]]:
-    """Yield which trials of a cell have a table, which jobs of one trial share; none is read for this."""
-    for trial in cell.finished:
-        if trial.stored is not None and is_there(*trial.stored):
-            yield trial.stored
-
-
-def _end_s(trial: Trial, table: pd.DataFrame) -> float:
-    return max(trial.metrics.jct_s or 0.0, float((table["start_s"] + table["window_s"]).max()))
-
-
-def _link(count: LinkCount, rows: pd.DataFrame, end_s: float) -> _Link:
-    return _Link(
-        count,
-        float(rows["most_bytes"].max()),
-        float((rows["mean_bytes"] * rows["window_s"]).sum()) / end_s,
-        float((rows["full_share"] * rows["window_s"]).sum()),
-        int(rows["drops"].sum()),
-        int(rows["marks"].sum()),
-    )
+        yield _Shown(cell, study.run.whole(trial), links, table, end_s)
 
 
 def _grid(one: _Shown) -> pd.DataFrame:
     """The most of each link in each of a few columns of time. Zeros are left out, but not those of the first link: that
     all columns are there makes them equally wide."""
-    links = one.links[:MOST_LINKS]
+    links = one.drawn
     place = {link.count.link: i for i, link in enumerate(links)}
     table = one.table[one.table["link"].isin(list(place))]
-    end_s = _end_s(one.trial, one.table)
-    columns = math.ceil(min(MOST_COLUMNS, max(1.0, end_s / float(table["window_s"].median()))))
-    width_s = end_s / columns
+    columns = math.ceil(min(MOST_COLUMNS, max(1.0, one.end_s / float(table["window_s"].median()))))
+    width_s = one.end_s / columns
     first = np.floor(table["start_s"] / width_s).clip(0, columns - 1).to_numpy(int)
     last = (np.ceil((table["start_s"] + table["window_s"]) / width_s) - 1).clip(first, columns - 1).to_numpy(int)
     rows, waiting_bytes = table["link"].map(place).to_numpy(int), table["most_bytes"].to_numpy(float)
@@ -168,32 +169,24 @@ def _grid(one: _Shown) -> pd.DataFrame:
     return grid.assign(**known)[[*known, *grid]]
 
 
-def _figure(shown: _Shown, rows: list[int], highest: float) -> plot.Figure:
-    names = [plot.text(link.name) for link in shown.links[:MOST_LINKS]]
-    trace = {
-        "type": "heatmap",
-        "rows": rows,
-        "x": column("time_s"),
-        "y": column("link"),
-        "z": column("most_ms"),
-        "text": column("most_bytes"),
-        "zmin": 0,
-        "zmax": rounded(highest),
-        "colorscale": SCALE,
-        "colorbar": {"title": {"text": "ms"}, "thickness": 10, "outlinewidth": 0},
-        "hoverongaps": False,
-        "hovertemplate": "%{y}, at %{x:.2f} s<br>at most %{text} B, %{z:.3g} ms at its rate<extra></extra>",
-    }
+def _figure(shown: _Shown, rows: tuple[int, int], highest: float) -> plot.Figure:
+    names = [link.name for link in shown.drawn]
+    trace = plot.heat(
+        *(rows, "time_s", "link", "most_ms", "ms"),
+        text=column("most_bytes"),
+        zmin=0,
+        zmax=rounded(highest),
+        hoverongaps=False,
+        hovertemplate="%{y}, at %{x:.2f} s<br>at most %{text} B, %{z:.3g} ms at its rate<extra></extra>",
+    )
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": "time since the trial's start (s)"}, "showgrid": False},
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": names,
-            "autorange": "reversed",
-            "showgrid": False,
-        },
-        "shapes": [_end_of_iteration(end_s) for end_s in _ends_s(shown.trial)],
+        "yaxis": plot.categories(names, autorange="reversed"),
+        "shapes": [
+            # In the colour of the text, in dark pages too.
+            {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 1}, "opacity": 0.3}
+            for x in map(rounded, _ends_s(shown.trial))
+        ],
     }
     return plot.finished([trace], layout, 90 + 20 * max(4, len(names)))
 
@@ -207,41 +200,20 @@ def _ends_s(trial: Trial) -> list[float]:
     return ends.tolist() if len(ends) <= MOST_LINES else []
 
 
-def _end_of_iteration(end_s: float) -> dict[str, Any]:
-    line, x = {"width": 1}, rounded(end_s)  # in the colour of the text, in dark pages too
-    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.3}
-
-
-def _caption(shown: _Shown) -> str:
-    left = len(shown.links) - MOST_LINKS
-    return _name(shown) + (f", {MOST_LINKS} of {len(shown.links)} links at which bytes waited" * (left > 0))
-
-
 def _worst(network: str, shown: Sequence[_Shown]) -> str:
     one, link = max(((one, one.links[0]) for one in shown), key=lambda both: both[1].ms(both[1].mean_bytes))
     of = f"On {network}, bytes" if network else "Bytes"
     which = f" of the {len(shown)} trials that are shown" if len(shown) > 1 else ""
     return (
-        f"{of} waited longest at {link.name} in {_name(one)}{which}: {words.amount(link.mean_bytes)} on average, and "
+        f"{of} waited longest at {link.name} in {one.name}{which}: {words.amount(link.mean_bytes)} on average, and "
         f"{words.amount(link.most_bytes)} at most, which take {words.seconds(link.ms(link.mean_bytes) / 1e3)} and "
         f"{words.seconds(link.ms(link.most_bytes) / 1e3)} at the link's rate."
     )
 
 
-def _name(shown: _Shown) -> str:
-    return words.marked(words.name(shown.trial), shown.cell, GST)
-
-
-def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
-    """A table of the links at which most waited; with marks, if there were any."""
-    told = [(one, link) for one in shown for link in one.links[:MOST_TOLD]]
-    marked = any(link.marks for _, link in told)
-    return tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if marked else {}) for one, link in told)
-
-
 def _row(shown: _Shown, link: _Link) -> dict[str, str]:
     return {
-        "Trial": _name(shown),
+        "Trial": shown.name,
         "Link": link.name,
         "Most": f"{words.amount(link.most_bytes)}, {words.seconds(link.ms(link.most_bytes) / 1e3)}",
         "Mean": f"{words.amount(link.mean_bytes)}, {words.seconds(link.ms(link.mean_bytes) / 1e3)}",

@@ -1,4 +1,4 @@
-"""How near is synchronisation to what the links allow?"""
+"""How near is synchronisation to what the links allow, and what does each part of it add to an iteration?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.analysis.numbers.repeats import GST
+from testbed.analysis.numbers.repeats import GST, ITERATIONS
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, notes
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, notes
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.verdicts import GST_P95
 from testbed.base.listing import shortened
@@ -26,10 +26,13 @@ DEFINED = (
     "GST divided by the trial's median bound."
 )
 
-
-def about_updates(cells: Sequence[MeasuredCell]) -> str:
-    """Say what GST is where nobody waits for a sum; empty where all do."""
-    return notes(cells, "gst")
+LEAST = "#dcc988"
+PARTS = (("compute_s", "computing", plot.COMPUTE), ("least_s", "least time for the bytes", LEAST), ("more_s", "", ""))
+PARTS_DEFINED = (
+    "A bar is an iteration, of median time. Computing lasts until the last worker has its gradient, and has the "
+    "optimiser's step where workers take it. The links need the least time for the bytes that are then to be sent. "
+    "The rest is what GST is longer than that, in the arm's colour."
+)
 
 
 def _about_excused(cells: Sequence[MeasuredCell]) -> str:
@@ -66,7 +69,7 @@ def against_theory(study: Study) -> Question | None:
         frame,
         tuple(panels),
         (*_seen(cells), *_below_theory(believed(cells, GST)[0])),
-        f"{DEFINED}{about_updates(cells)} {how}{left_out}{_about_excused(cells)}",
+        f"{DEFINED}{notes(cells, 'gst')} {how}{left_out}{_about_excused(cells)}",
         (*plot.legend(study.run, study.along), *theory),
     )
 
@@ -124,13 +127,9 @@ def _spread(
             figure = _boxes(study, group, rows, part, "gst_over_bound")
             panels.append(Panel(f"gst-ratio-{i}", f"{group.title}: over its bound", figure))
         first += len(group.cells)
-    box = (
-        "the middle half of them"
-        if make is _iterations
-        else "the middle half of the iterations, and its whiskers show 90 % of them"
-    )
-    how = f"Each point is an iteration; each box shows {box}." if make is _iterations else f"Each box shows {box}."
-    return frame, panels, how
+    if make is _iterations:
+        return frame, panels, "Each point is an iteration; each box shows the middle half of them."
+    return frame, panels, "Each box shows the middle half of the iterations, and its whiskers show 90 % of them."
 
 
 def _iterations(study: Study, cell: MeasuredCell) -> pd.DataFrame:
@@ -140,7 +139,7 @@ def _iterations(study: Study, cell: MeasuredCell) -> pd.DataFrame:
         if trial.gst_s is None:
             continue
         theory, bound = trial.metrics.gst_theory_s, _bound_s(trial.metrics.gst_median_s, trial.metrics.gst_ratio)
-        known = _known(study, cell) | {"repeat": trial.repeat + 1}
+        known = plot.identity(cell, study.along, GST, without=("trials",)) | {"repeat": trial.repeat + 1}
         rows += [
             known | {"iteration": i, "gst_s": value, "gst_theory_s": theory, "gst_over_bound": _over(value, bound)}
             for i, value in trial.gst_s.items()
@@ -152,15 +151,11 @@ def _quantiles(study: Study, cell: MeasuredCell) -> pd.DataFrame:
     """Make one row: quantiles of all iterations of all repeats."""
     values = pd.concat([trial.gst_s for trial in cell.counted(GST) if trial.gst_s is not None])
     bound = _bound_s(cell.middle("gst_median_s"), cell.middle("gst_ratio"))
-    row = _known(study, cell) | {"iterations": len(values), "gst_theory_s": cell.middle("gst_theory_s")}
+    row = plot.identity(cell, study.along, GST, without=("trials",))
+    row |= {"iterations": len(values), "gst_theory_s": cell.middle("gst_theory_s")}
     row |= {f"gst_s_{name}": float(values.quantile(share)) for name, share in QUANTILES.items()}
     row |= {f"gst_over_bound_{name}": _over(row[f"gst_s_{name}"], bound) for name in QUANTILES}
     return pd.DataFrame([row | {"gst_s": row["gst_s_p50"], "gst_over_bound": row["gst_over_bound_p50"]}])
-
-
-def _known(study: Study, cell: MeasuredCell) -> dict[str, Any]:
-    known = plot.identity(cell, study.along, GST)
-    return {key: value for key, value in known.items() if key != "trials"}
 
 
 def _bound_s(gst_s: float | None, over: float | None) -> float | None:
@@ -215,10 +210,8 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
-    told, _ = believed(cells, GST)
-    is_part = len(told) < len(cells)
-    sentences = [_seen_on(network, of, is_part) for network, of in by_network(told, cells).items()]
-    return words.of_networks(sentences, "the table of all arms") + words.not_told(cells, GST)
+    is_part = any(not cell.valid_in(GST) for cell in cells) and any(cell.valid_in(GST) for cell in cells)
+    return words.by_networks(cells, GST, lambda network, of: _seen_on(network, of, is_part), "the table of all arms")
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell], is_part: bool) -> list[str]:
@@ -235,14 +228,11 @@ def _seen_on(network: str, cells: Sequence[MeasuredCell], is_part: bool) -> list
         of = "" if len(near) == len(cells) else f" (known of {len(near)} of {len(cells)})"
         whose = f" of {words.in_cell(low[1])}" if is_part and len(near) == 1 else ""
         sentences.append(f"{on or 'The '}{'the ' if on else ''}median GST{whose} is {span} its lower bound{of}{far}.")
-    if len(wide) == 1 < len(cells):
-        spread, cell = wide[0]
-        which = f"{on}only one of {len(cells)} 95th percentiles is VALID"
-        sentences.append(f"{_capital(which)}: that of {words.in_cell(cell)} is {_times_median(spread, cell)}.")
-    elif len(wide) == 1:
+    if len(wide) == 1:
         ((spread, cell),) = wide
-        which = f"{on}the 95th percentile of {words.in_cell(cell)}"
-        sentences.append(f"{_capital(which)} is {_times_median(spread, cell)}.")
+        name, times = words.in_cell(cell), _times_median(spread, cell)
+        which = f"only one of {len(cells)} 95th percentiles is VALID: that of {name}"
+        sentences.append(_capital(f"{on}{which if len(cells) > 1 else f'the 95th percentile of {name}'} is {times}."))
     elif wide:
         spread, cell = max(wide, key=lambda row: row[0])
         of = on if len(wide) == len(cells) else f"{on}of the {len(wide)} whose 95th percentile is VALID, "
@@ -276,7 +266,7 @@ def _is_below_theory(cell: MeasuredCell) -> bool:
     """Whether an iteration is, in a trial whose bound is less than theory, too, or not known, as with overlap."""
     for trial in cell.counted(GST):
         bound_s, theory_s = _bound_s(trial.metrics.gst_median_s, trial.metrics.gst_ratio), trial.metrics.gst_theory_s
-        if trial.gst_s is None or theory_s is None or (bound_s is None and about_updates([cell])):
+        if trial.gst_s is None or theory_s is None or (bound_s is None and notes([cell], "gst")):
             continue
         if (bound_s is None or bound_s < theory_s) and trial.gst_s.min() < theory_s:
             return True
@@ -296,3 +286,72 @@ def _p95_over_median(cell: MeasuredCell) -> float | None:
         if metrics.gst_median_s and metrics.gst_p95_s is not None
     ]
     return median(found) if found else None
+
+
+def parts(study: Study) -> Question | None:
+    """A bar for each cell: computing, then what its bytes add to that, then all else."""
+    groups = [] if study.along else study.having(_is_known)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    frame = pd.DataFrame(plot.identity(cell, None, _judged_by(cell)) | _parts(cell) for cell in cells)
+
+    def figure(group: Group, start: int) -> plot.Figure:
+        traces = [
+            plot.bar(
+                (start + y, start + y + 1),
+                y,
+                name,
+                shade or plot.colour(study.run, cell.label),
+                cell.valid_in(_judged_by(cell)),
+                what or "beyond the least time",
+            )
+            for y, cell in enumerate(group.cells)
+            for name, what, shade in PARTS
+        ]
+        span = plot.from_zero(frame["iteration_s"], room=1.08)
+        drawn = plot.rows_figure(traces, group.cells, "of an iteration (s)", span, _judged_by)
+        return plot.timed(drawn, "x", frame["iteration_s"].max())
+
+    asked = sum(cell.middle("gst_median_s") is not None for group in study.groups for cell in group.cells)
+    of = "" if len(cells) == asked else f"; known of {len(cells)} of {asked}"
+    with_gst = [cell for cell in cells if cell.valid_in(GST)]
+    left_out = believed(with_gst, ITERATIONS)[1]
+    more = (frame["more_s"] / frame["iteration_s"]).tolist()
+    shares = [(share, cell) for share, cell in zip(more, cells, strict=True) if cell not in left_out]
+    keys = (Key(what, shade) for _, what, shade in PARTS if what)
+    return Question(
+        "overhead",
+        "What does synchronisation add to an iteration?",
+        frame,
+        plot.panels("overhead", groups, figure),
+        (
+            f"Share of an iteration beyond computing and the least time for the bytes: "
+            f"{words.each(shares, '{:.1%}'.format, GST)}{of}.",
+            *words.not_told(with_gst, ITERATIONS),
+        ),
+        PARTS_DEFINED + notes(cells, "overhead"),
+        (*plot.legend(study.run, None), *keys),
+    )
+
+
+def _judged_by(cell: MeasuredCell) -> str:
+    """The number that the parts of an iteration are judged by: of the two that they are from, one that is not VALID."""
+    return next((number for number in (GST, ITERATIONS) if not cell.valid_in(number)), GST)
+
+
+def _is_known(cell: MeasuredCell) -> bool:
+    return bool(cell.middle("iteration_median_s") and cell.middle("gst_median_s") and cell.middle("gst_ratio"))
+
+
+def _parts(cell: MeasuredCell) -> dict[str, float]:
+    iteration_s, gst_s, ratio = (
+        cell.middle(name) or 0.0 for name in ("iteration_median_s", "gst_median_s", "gst_ratio")
+    )
+    least_s = min(gst_s, gst_s / ratio)
+    return {
+        "iteration_s": iteration_s,
+        "compute_s": max(0.0, iteration_s - gst_s),
+        "least_s": least_s,
+        "more_s": gst_s - least_s,
+    }

@@ -58,16 +58,11 @@ def iterations(study: Study) -> Question | None:
     for i, (cell, trial) in enumerate(shown):
         happened = [{"time_s": time_s, "event": what} for time_s, what in _happened(trial)]
         table, events = _course(trial), pd.DataFrame(happened, columns=list(_COURSE)).astype({"event": object})
-        rows = [start, start + len(table), start + len(table) + len(events)]
-        start = rows[2]
-        known = {
-            key: value
-            for key, value in plot.identity(cell, None, ITERATION_TIMES).items()
-            if key not in ("trials", "workers")
-        }
+        known = plot.identity(cell, None, ITERATION_TIMES, without=("trials", "workers"))
         tables.append(pd.concat([table, events], ignore_index=True).assign(**known))
-        figure = _course_figure(table, events, rows, plot.colour(study.run, cell.label))
+        figure = _course_figure(table, events, start, plot.colour(study.run, cell.label))
         panels.append(Panel(f"events-{i}", words.title(trial, ITERATION_TIMES), figure))
+        start += len(tables[-1])
     frame = pd.concat(tables, ignore_index=True)
     first = [name for name in frame if name not in _COURSE]
     more = f" Drawn are {len(shown)} of {len(every)}." if len(every) > len(shown) else ""
@@ -116,40 +111,44 @@ def _course(trial: Trial) -> pd.DataFrame:
     return table.reset_index().assign(event="")
 
 
-def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int], shade: str) -> plot.Figure:
+def _course_figure(table: pd.DataFrame, events: pd.DataFrame, start: int, shade: str) -> plot.Figure:
+    middle, end = start + len(table), start + len(table) + len(events)
     top = 1.1 * float(table["iteration_s"].max())
-    traces = [
-        _course_line(rows[0], rows[1], "iteration_s", "iteration", {"color": shade, "width": 2}),
-        _course_line(rows[0], rows[1], "gst_s", "GST", {"color": shade, "width": 2, "dash": "4px,3px"}),
+    dashes: dict[str, dict[str, str]] = {"iteration": {}, "GST": {"dash": "4px,3px"}}
+    traces: list[plot.Trace] = [
         {
             "type": "scatter",
-            "name": "perturbation",
-            "mode": "markers",
-            "rows": [rows[1], rows[2]],
+            "name": what,
+            "mode": "lines+markers",
+            "rows": [start, middle],
             "x": column("time_s"),
-            "y": [rounded(top)] * len(events),
-            "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
-            "customdata": {"columns": ["event"]},
-            "hovertemplate": "%{x:.2f} s<br>%{customdata[0]}<extra></extra>",
-        },
+            "y": column(name),
+            "line": {"color": shade, "width": 2, **dashes[what]},
+            "marker": {"size": 6},
+            "customdata": {"columns": ["iteration"]},
+            "hovertemplate": f"iteration %{{customdata[0]}}, ended at %{{x:.2f}} s<br>{what} %{{y:.4g}} s"
+            "<extra></extra>",
+        }
+        for name, what in (("iteration_s", "iteration"), ("gst_s", "GST"))
     ]
+    marks = {"rows": [middle, end], "customdata": {"columns": ["event"]}}
+    traces.append(_marks(column("time_s"), [top] * len(events), "%{customdata[0]}", **marks))
     lines = [_mark(time_s, 0.0, top) for time_s in events["time_s"]] if len(events) <= MOST_LINES else []
     figure = plot.lines_figure(traces, "time since the trial's start (s)", "time (s)", x_from_0=True, shapes=lines)
     return plot.timed(figure, "y", float(table["iteration_s"].max()))
 
 
-def _course_line(start: int, end: int, name: str, what: str, line: dict[str, Any]) -> plot.Trace:
+def _marks(moments_s: Any, heights: Sequence[float], what: str, **more: Any) -> plot.Trace:
+    """The marks of what happened; ``what`` it was is in their tooltip."""
     return {
         "type": "scatter",
-        "name": what,
-        "mode": "lines+markers",
-        "rows": [start, end],
-        "x": column("time_s"),
-        "y": column(name),
-        "line": line,
-        "marker": {"size": 6},
-        "customdata": {"columns": ["iteration"]},
-        "hovertemplate": f"iteration %{{customdata[0]}}, ended at %{{x:.2f}} s<br>{what} %{{y:.4g}} s<extra></extra>",
+        "name": "perturbation",
+        "mode": "markers",
+        "x": moments_s,
+        "y": [rounded(height) for height in heights],
+        "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
+        "hovertemplate": f"%{{x:.2f}} s<br>{what}<extra></extra>",
+        **more,
     }
 
 
@@ -194,24 +193,16 @@ def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
 
 def gantt(study: Study) -> Question | None:
     """A Gantt chart of a few iterations of each arm, at its first setting."""
-    first: dict[str, tuple[MeasuredCell, Trial]] = {}
-    for cell in study.cells:
-        trial = cell.typical_in(WAITING)
-        if trial and trial.samples is not None:
-            first.setdefault(cell.label, (cell, trial))
-    shown = list(first.values())
+    shown = study.typical_of_arms(lambda trial: trial.samples is not None, WAITING)
     if not shown:
         return None
-    tables, panels, start = [], [], 0
-    for i, (cell, trial) in enumerate(shown[:MOST_PANELS]):
-        table, said = _phases(trial)
-        known: dict[str, Any] = {"arm": cell.label, "repeat": trial.repeat + 1}
-        tables.append(table.assign(**known)[[*known, *table]])
-        caption = f"{words.title(trial, WAITING)}: {said}"
-        panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(study, trial, table, start)))
-        start += len(table)
+    drawn = [(trial, *_phases(trial)) for _, trial in shown[:MOST_PANELS]]
+    frame, spans = plot.stacked([table for _, table, _ in drawn])
+    panels = [
+        Panel(f"gantt-{i}", f"{words.title(trial, WAITING)}: {said}", _gantt_figure(study, trial, table, rows))
+        for i, ((trial, table, said), rows) in enumerate(zip(drawn, spans, strict=True))
+    ]
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} arms." if len(shown) > MOST_PANELS else ""
-    labels = dict.fromkeys(cell.label for cell, _ in shown[:MOST_PANELS])
     here = " Each arm is drawn at the first setting at which it has a trial." if len(study.settings) > 1 else ""
     marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
     shares = []
@@ -228,13 +219,13 @@ def gantt(study: Study) -> Question | None:
     return Question(
         "gantt",
         "What did each worker do at which time?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         tuple(panels),
         (f"Share of workers' time spent waiting for others' gradients{where}: {told}.",),
         f"{GANTT_DEFINED}{notes([cell for cell, _ in shown], 'workers')}{here}{more}",
         (
             *(Key(name, shade) for name, _, _, shade in PHASES if shade),
-            *(Key(f"{label}, synchronising", plot.colour(study.run, label)) for label in labels),
+            *(Key(f"{trial.label}, synchronising", plot.colour(study.run, trial.label)) for trial, _, _ in drawn),
             *marks,
         ),
     )
@@ -256,7 +247,8 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     moments = ["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]
     chosen[moments] = chosen[moments] - origin
     names = chosen["name"] if "name" in chosen else chosen["rank"].map("rank {}".format)
-    table = chosen.assign(worker=names)[["rank", "worker", "iteration", *moments]]
+    known: dict[str, Any] = {"arm": trial.label, "repeat": trial.repeat + 1}
+    table = chosen.assign(worker=names, **known)[[*known, "rank", "worker", "iteration", *moments]]
     of = int(in_rounds["iteration"].max()) + 1
     noun = trial.kind.own_samples.measures.noun
     which = f"{noun} {first}" if first == last else f"{noun}s {first} to {last}"
@@ -278,18 +270,28 @@ def _window(trial: Trial, samples: pd.DataFrame) -> tuple[int, int]:
     return first, min(last, first + ITERATIONS - 1)
 
 
-def _gantt_figure(study: Study, trial: Trial, table: pd.DataFrame, start: int) -> plot.Figure:
-    ranks = sorted(table["rank"].unique().tolist())
+def _gantt_figure(study: Study, trial: Trial, table: pd.DataFrame, rows: tuple[int, int]) -> plot.Figure:
+    names = dict(zip(table["rank"].tolist(), table["worker"].tolist(), strict=True))
+    ranks = sorted(names)
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     begin, end = float(table["start_s"].min()), float(table["end_s"].max())
     events = [(time_s, what) for time_s, what in _happened(trial) if begin <= time_s <= end]
-    own = plot.colour(study.run, trial.label)
-    rows = [start, start + len(table)]
-    traces = [_phase(rows, step, name, (begins, ends), shade or own) for name, begins, ends, shade in PHASES]
-    names = dict(zip(table["rank"].tolist(), table["worker"].tolist(), strict=True))
+    traces = [
+        plot.spans(
+            *(rows, begins, ends, shade or plot.colour(study.run, trial.label)),
+            f"%{{customdata[0]}}, iteration %{{customdata[1]}}<br>{name}: ",
+            told=["worker", "iteration"],
+            name=name,
+            y=column("rank"),
+            width=0.8 * step,
+        )
+        for name, begins, ends, shade in PHASES
+    ]
     low, high = ranks[0] - 1.2 * step, ranks[-1] + 0.6 * step
     if events:
-        traces.append(_happenings(events, low + 0.3 * step))
+        heights = [low + 0.3 * step] * len(events)
+        texts = [plot.text(what) for _, what in events]
+        traces.append(_marks([rounded(time_s) for time_s, _ in events], heights, "%{text}", text=texts))
     layout = {
         "barmode": "overlay",
         "xaxis": {"title": {"text": "time since the trial's start (s)"}, "range": [rounded(begin), rounded(end)]},
@@ -302,34 +304,3 @@ def _gantt_figure(study: Study, trial: Trial, table: pd.DataFrame, start: int) -
         "shapes": [_mark(time_s, rounded(low) or 0.0, rounded(high) or 0.0) for time_s, _ in events[:MOST_LINES]],
     }
     return plot.timed(plot.finished(traces, layout, 90 + 18 * len(ranks)), "x", end)
-
-
-def _phase(rows: list[int], step: int, name: str, moments: tuple[str, str], shade: str) -> plot.Trace:
-    begins, ends = moments
-    return {
-        "type": "bar",
-        "name": name,
-        "orientation": "h",
-        "rows": rows,
-        "base": column(begins),
-        "x": column(ends, minus=begins),
-        "y": column("rank"),
-        "width": 0.8 * step,
-        "marker": {"color": shade, "line": {"width": 0}},
-        "customdata": {"columns": ["worker", "iteration"]},
-        "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
-        f"{name}: %{{x:.4g}} s from %{{base:.4g}} s<extra></extra>",
-    }
-
-
-def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
-    return {
-        "type": "scatter",
-        "name": "perturbation",
-        "mode": "markers",
-        "x": [rounded(time_s) for time_s, _ in events],
-        "y": [rounded(y)] * len(events),
-        "text": [plot.text(what) for _, what in events],
-        "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
-        "hovertemplate": "%{x:.2f} s<br>%{text}<extra></extra>",
-    }

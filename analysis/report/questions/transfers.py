@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.networks import names
-from testbed.analysis.report.question import Key, Panel, Question, column, rounded
-from testbed.analysis.tables.transfers import NEAR, late_shares, overtaken
+from testbed.analysis.report.question import Key, Panel, Question
+from testbed.analysis.tables.trial import NEAR, late_shares, overtaken
 from testbed.workloads.kinds.transfers import Purpose
 
 MOST_PANELS = 3
@@ -48,37 +48,40 @@ class _Shown:
 
 def as_planned(study: Study) -> Question | None:
     """Plan and reality of a few transfers of a few trials, and numbers of more."""
-    told = list(_having(study))
+    told = [
+        _Shown(cell, trial, table)
+        for cell in study.cells
+        if (trial := cell.typical) is not None and (table := trial.transfers) is not None and len(table)
+    ]
     if not told:
         return None
-    drawn_of = room.chosen(told, _label, MOST_PANELS)
-    tables, panels, start = [], [], 0
-    for i, one in enumerate(drawn_of):
-        table = _window(one)
-        known: dict[str, Any] = {"arm": one.cell.label, **one.cell.point, "repeat": one.trial.repeat + 1}
-        tables.append(table.assign(**known)[[*known, *table]])
-        caption = f"{words.title(one.trial, JCT)}: {len(table)} of {len(one.table):,} transfers"
-        panels.append(Panel(f"transfers-{i}", caption, _chart(study, one, table, start)))
-        start += len(table)
-    drawn = pd.concat(tables, ignore_index=True)
+    shown = room.chosen(told, _label, MOST_PANELS)
+    tables = [_window(one) for one in shown]
+    frame, spans = plot.stacked(tables)
+    panels = [
+        Panel(
+            f"transfers-{i}",
+            f"{words.title(one.trial, JCT)}: {len(table)} of {len(one.table):,} transfers",
+            _chart(study, one, table, start),
+        )
+        for i, (one, table, (start, _)) in enumerate(zip(shown, tables, spans, strict=True))
+    ]
+    labels = dict.fromkeys(one.cell.label for one in shown)
+    there = set(frame["what"])
     return Question(
         "transfers",
         "Did transfers go as planned?",
-        drawn,
+        frame,
         tuple(panels),
         room.rest(told, _label, where="the folder transfers/"),
         DEFINED,
-        _legend(study, drawn_of, drawn),
+        (
+            Key("as planned", plot.COMPUTE),
+            *(Key(f"{label}, {Purpose.UPDATE.text}", plot.colour(study.run, label)) for label in labels),
+            *(Key(purpose.text, shade) for purpose, shade in SHADES.items() if purpose.text in there),
+        ),
         tuple(map(_row, room.chosen(told, _label))),
     )
-
-
-def _having(study: Study) -> Iterator[_Shown]:
-    for cell in study.cells:
-        trial = cell.typical
-        table = None if trial is None else trial.transfers
-        if trial is not None and table is not None and len(table):
-            yield _Shown(cell, trial, table)
 
 
 def _label(shown: _Shown) -> str:
@@ -87,82 +90,49 @@ def _label(shown: _Shown) -> str:
 
 def _window(shown: _Shown) -> pd.DataFrame:
     """The first transfers after the warm-up, or the last ones, if fewer than a chart has room for come after it."""
-    called = names(shown.trial)
-    first = int((shown.table["start_s"] < _warm_s(shown.trial)).sum())
+    trial, called, warm_s = shown.trial, names(shown.trial), 0.0
+    if trial.samples is not None and trial.warmup:
+        warm_s = float(metrics.ends_s(trial.samples).loc[: trial.warmup - 1].max())
+    first = int((shown.table["start_s"] < warm_s).sum())
     table = shown.table.iloc[max(0, min(first, len(shown.table) - MOST_BARS)) :].head(MOST_BARS)
     told = table[["members", "size_bytes", "start_s", "end_s", "arrived_s"]]
     sender, receiver = (table[end].map(lambda node: called.get(node, f"node {node}")) for end in ("from", "to"))
     what = table["purpose"].map(lambda purpose: Purpose(purpose).text)
     ends = pd.DataFrame({"row": range(len(table)), "from": sender.array, "to": receiver.array, "what": what.array})
     found = pd.concat([ends, told.reset_index(drop=True)], axis=1)
-    return found.sort_values(["what", "row"], ignore_index=True)  # the rows of a trace follow each other
-
-
-def _warm_s(trial: Trial) -> float:
-    """Return when the warm-up was over (s), from the trial's start."""
-    if trial.samples is None or not trial.warmup:
-        return 0.0
-    ends_s = metrics.ends_s(trial.samples)
-    return float(ends_s.loc[: trial.warmup - 1].max())
+    found = found.sort_values(["what", "row"], ignore_index=True)  # the rows of a trace follow each other
+    known: dict[str, Any] = {"arm": shown.cell.label, **shown.cell.point, "repeat": trial.repeat + 1}
+    return found.assign(**known)[[*known, *found]]
 
 
 def _chart(study: Study, shown: _Shown, table: pd.DataFrame, start: int) -> plot.Figure:
     count, end_s = len(table), float(table[["end_s", "arrived_s"]].max().max())
-    traces = [_bars([start, start + count], "as planned", "end_s", plot.COMPUTE, upper=True)]
+    traces = [_bars((start, start + count), "as planned", "end_s", plot.COMPUTE, upper=True)]
+    shades = {purpose.text: shade for purpose, shade in SHADES.items()}
     for what, rows in table.groupby("what", sort=False):
-        shade = _shade(study, shown, str(what))
-        span = [start + int(rows.index[0]), start + int(rows.index[-1]) + 1]
+        shade = shades.get(str(what), plot.colour(study.run, shown.cell.label))
+        span = (start + int(rows.index[0]), start + int(rows.index[-1]) + 1)
         traces.append(_bars(span, str(what), "arrived_s", shade, upper=False))
     by_row = table.sort_values("row")
     labels = [f"{sender} to {receiver}" for sender, receiver in zip(by_row["from"], by_row["to"], strict=True)]
-    layout = {
-        "barmode": "overlay",
-        "xaxis": {
-            "title": {"text": "time since the trial's start (s)"},
-            "range": [rounded(float(table["start_s"].min())), rounded(end_s)],
-        },
-        "yaxis": {
-            "tickvals": list(range(count)),
-            "ticktext": [plot.text(label) for label in labels],
-            "tickfont": {"size": 10},
-            "range": [count - 0.4, -0.6],
-            "showgrid": False,
-        },
-    }
-    return plot.timed(plot.finished(traces, layout | {"shapes": []}, 60 + ROW_PX * count), "x", end_s)
-
-
-def _bars(rows: Sequence[int], name: str, ends: str, shade: str, *, upper: bool) -> plot.Trace:
-    return {
-        "type": "bar",
-        "name": name,
-        "orientation": "h",
-        "rows": list(rows),
-        "base": column("start_s"),
-        "x": column(ends, minus="start_s"),
-        "y": column("row"),
-        "offset": -0.4 if upper else 0.0,
-        "width": 0.36,
-        "marker": {"color": shade, "line": {"width": 0}},
-        "customdata": {"columns": ["from", "to", "what", "members"]},
-        "hovertemplate": "%{customdata[0]} to %{customdata[1]}: %{customdata[2]} (%{customdata[3]} updates)<br>"
-        f"{'as planned' if upper else 'as it went'}: %{{x:.4g}} s from %{{base:.4g}} s<extra></extra>",
-    }
-
-
-def _shade(study: Study, shown: _Shown, what: str) -> str:
-    others = {purpose.text: shade for purpose, shade in SHADES.items()}
-    return others.get(what, plot.colour(study.run, shown.cell.label))
-
-
-def _legend(study: Study, shown: Sequence[_Shown], drawn: pd.DataFrame) -> tuple[Key, ...]:
-    labels = dict.fromkeys(one.cell.label for one in shown)
-    there = set(drawn["what"])
-    return (
-        Key("as planned", plot.COMPUTE),
-        *(Key(f"{label}, {Purpose.UPDATE.text}", plot.colour(study.run, label)) for label in labels),
-        *(Key(purpose.text, shade) for purpose, shade in SHADES.items() if purpose.text in there),
+    figure = plot.spans_figure(
+        traces,
+        [plot.text(label) for label in labels],
+        "time since the trial's start (s)",
+        (float(table["start_s"].min()), end_s),
+        60 + ROW_PX * count,
+        barmode="overlay",
     )
+    figure["layout"]["yaxis"]["tickfont"] = {"size": 10}
+    return plot.timed(figure, "x", end_s)
+
+
+def _bars(rows: tuple[int, int], name: str, ends: str, shade: str, *, upper: bool) -> plot.Trace:
+    went = "as planned" if upper else "as it went"
+    hover = f"%{{customdata[0]}} to %{{customdata[1]}}: %{{customdata[2]}} (%{{customdata[3]}} updates)<br>{went}: "
+    told = ["from", "to", "what", "members"]
+    at = {"offset": -0.4 if upper else 0.0, "width": 0.36}
+    return plot.spans(rows, "start_s", ends, shade, hover, told=told, name=name, **at)
 
 
 def _beside(*values_s: float | None) -> str:
@@ -178,7 +148,6 @@ def _row(shown: _Shown) -> Mapping[str, str]:
         f"Within {NEAR:.0%}": f"{(late.abs() <= NEAR).mean():.0%}",
     }
     known = shown.trial.metrics
-    plan = _beside(known.scheduler_median_s, known.scheduler_p99_s)
     return {
         "Trial": words.marked(words.name(shown.trial), shown.cell, JCT),
         "Transfers": f"{len(shown.table):,}",
@@ -186,5 +155,5 @@ def _row(shown: _Shown) -> Mapping[str, str]:
         "Overtaking": f"{overtaken(shown.table):,}",
         "GST / predicted": _beside(known.gst_median_s, known.gst_predicted_s),
         "JCT / predicted": _beside(known.jct_s, known.jct_predicted_s),
-        "To plan a batch, median / p99": plan,
+        "To plan a batch, median / p99": _beside(known.scheduler_median_s, known.scheduler_p99_s),
     }

@@ -10,7 +10,6 @@ from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
 from testbed.analysis.report.question import Panel, Question, column, rounded
-from testbed.analysis.report.questions.queues import SCALE
 
 MOST_DRAWN = 3
 DEFINED = (
@@ -67,12 +66,8 @@ def _speed(trial: Trial, course: pd.DataFrame, rows: list[int], shade: str) -> p
 
 
 def _masters(trial: Trial, rows: list[int]) -> plot.Figure:
-    heat = {
-        **{"type": "heatmap", "rows": rows, "x": column("iteration"), "y": column("host")},
-        **{"z": column("global_masters"), "zmin": 0, "colorscale": SCALE},
-        "hovertemplate": "%{y} after iteration %{x}: %{z} classes<extra></extra>",
-        "colorbar": {"title": {"text": "classes"}, "thickness": 10, "outlinewidth": 0},
-    }
+    hover = "%{y} after iteration %{x}: %{z} classes<extra></extra>"
+    heat = plot.heat(rows, "iteration", "host", "global_masters", "classes", zmin=0, hovertemplate=hover)
     hosts = [plot.text(host) for host in trial.tuning[0].global_masters]
     layout = {
         "xaxis": {"title": {"text": "iterations done before the step"}, "type": "category", "showgrid": False},

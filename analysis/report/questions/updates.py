@@ -1,31 +1,36 @@
-"""Question about updates: what became of those of arms in which not all are applied alike, and over which links did
-they come?"""
+"""Questions about updates of arms whose workers do not wait for each other: how stale were they, what became of them,
+and over which links did they come?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from testbed.analysis.numbers.repeats import JCT
-from testbed.analysis.recorded import Trial
+from testbed.analysis.recorded import Place, Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
 from testbed.analysis.report.networks import course, numbered
-from testbed.analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.report.question import CROSS, Key, Panel, Question, column, rounded
 from testbed.base.units import rate_text
 
-Floats = NDArray[np.float64]
+Counts: TypeAlias = "pd.Series[int]"
 MOST_PANELS = 12
 MOST_RATES = 8
 """Bars of a figure; of more rates, those next to each other share a bar."""
 ROUNDING = 1e-9
 SHADES = ("#5b6673", "#a7aeb8", "#dcc988", "#8a7434", "#b5533c")
 """Colours of fates, in their order: grey what was applied, sand what was not, red what was lost."""
+STALENESS_DEFINED = (
+    "A worker computes an update on weights that it got from the server. The update's staleness is the number of other "
+    "workers' updates that the server has applied since it sent these weights. A synchronous arm has no staleness and "
+    "is not drawn."
+)
+CURVES = "A point of the curve is the share of updates, over all repeats, that missed at most that many others."
 DEFINED = "Counts are of all updates of all repeats, those of the warm-up included."
 RATES_DEFINED = (
     "The rate is that of the link from the worker's host when its update was ready: as the link was shaped at the "
@@ -33,6 +38,111 @@ RATES_DEFINED = (
     "add up the updates of all repeats. An arm is not drawn if workers have several links, or on a network of a user's"
     " own."
 )
+
+
+def distribution(study: Study) -> Question | None:
+    """Show for each asynchronous arm the share of updates that were at most so stale; over an axis, their medians."""
+    counts = {cell.place: of for cell in study.cells if (of := _staleness(cell)) is not None}
+    groups = study.having(lambda cell: cell.place in counts)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    frame, panels = _medians(study, groups, cells) if study.along else _curves(study, groups, cells, counts)
+    warmup = max(trial.warmup for cell in cells for trial in cell.counted(JCT))
+    left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
+    return Question(
+        "staleness",
+        "How stale were updates?",
+        frame,
+        panels,
+        tuple(words.by_networks(cells, JCT, lambda network, of: _stale_on(network, of, counts))),
+        f"{STALENESS_DEFINED} {words.INTERVALS if study.along else CURVES}{left_out}",
+        tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
+    )
+
+
+def _staleness(cell: MeasuredCell) -> Counts | None:
+    """Count, by staleness, the updates of all repeats that had it; None of a synchronous arm."""
+    found = [trial.staleness for trial in cell.counted(JCT) if trial.staleness is not None]
+    return pd.concat(found).value_counts().sort_index() if found else None
+
+
+def _medians(
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell]
+) -> tuple[pd.DataFrame, tuple[Panel, ...]]:
+    """A line an arm of medians over the axis."""
+    along = study.along
+    assert along is not None  # or the caller had taken the curves
+
+    def medians(group: Group, start: int) -> plot.Figure:
+        traces = plot.lines(study.run, group, start, along, "staleness", "median staleness:", JCT)
+        figure = plot.along_figure(traces, along, group.cells, "median staleness (updates missed)")
+        figure["layout"]["yaxis"] |= plot.whole(max(cell.middle("staleness_median") or 0 for cell in cells))
+        return figure
+
+    rows = [
+        plot.identity(cell, along, JCT)
+        | words.columns("staleness", cell.median("staleness_median"))
+        | {name: cell.middle(name) for name in ("staleness_p95", "staleness_max")}
+        for cell in cells
+    ]
+    return pd.DataFrame(rows), plot.panels("staleness", groups, medians)
+
+
+def _curves(
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell], counts: Mapping[Place, Counts]
+) -> tuple[pd.DataFrame, tuple[Panel, ...]]:
+    """A curve an arm: which share of its updates was at most so stale."""
+    tables = []
+    for cell in cells:
+        of, known = counts[cell.place], plot.identity(cell, study.along, JCT)
+        table = pd.DataFrame({"staleness": of.index, "updates": of.to_numpy()})
+        table["share_at_most"] = table["updates"].cumsum() / table["updates"].sum()
+        tables.append(table.assign(**known)[[*known, *table]])
+    frame, rows = plot.stacked(tables)
+    rows_of = {cell.place: span for cell, span in zip(cells, rows, strict=True)}
+
+    def curves(group: Group, _: int) -> plot.Figure:
+        traces = []
+        for cell in group.cells:
+            symbol, shade = "circle" if cell.valid_in(JCT) else CROSS, plot.colour(study.run, cell.label)
+            trace = plot.curve(
+                *(study.run, cell.label, rows_of[cell.place], "staleness", "share_at_most", "hv"),
+                mode="lines+markers",
+                marker={"size": 6, "color": shade, "symbol": symbol},
+                customdata={"columns": ["arm", "verdict"]},
+                hovertemplate="%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
+                "<extra></extra>",
+            )
+            traces.append(trace)
+        figure = plot.lines_figure(traces, "updates of others that an update missed", "share of updates", x_from_0=True)
+        figure["layout"]["xaxis"] |= plot.whole(int(frame["staleness"].max()))
+        figure["layout"]["yaxis"] |= {"tickformat": ".0%"}
+        return figure
+
+    return frame, plot.panels("staleness", groups, curves)
+
+
+def _stale_on(network: str, cells: Sequence[MeasuredCell], counts: Mapping[Place, Counts]) -> list[str]:
+    middles = [(_quantile(counts[cell.place], 0.5), cell) for cell in cells]
+    told = [f"{value:g} for {words.in_cell(cell)}" for value, cell in middles]
+    if len(told) > words.MOST_NAMED:
+        (least, few), *_, (most, many) = sorted(middles, key=lambda pair: pair[0])
+        told = [f"{least:g} for {words.in_cell(few)} to {most:g} for {words.in_cell(many)}"]
+    worst = max(cells, key=lambda cell: int(counts[cell.place].index.max()))
+    of = counts[worst.place]
+    on = f"On {network}, half" if network else "Half"
+    latest = f"It missed {of.index.max()} others; 95 % of this arm's updates missed at most {_quantile(of, 0.95):g}."
+    which = "The most stale update" + (f" on {network}" if network else "")
+    return [
+        f"{on} of the updates missed at most {words.listed(told)}.",
+        f"{which} is one of {words.in_cell(worst)}. {latest}",
+    ]
+
+
+def _quantile(counts: Counts, share: float) -> float:
+    """The least staleness that this share of the updates does not exceed."""
+    return float(counts.index[counts.cumsum() >= share * counts.sum()].min())
 
 
 def fates(study: Study) -> Question | None:
@@ -45,10 +155,17 @@ def fates(study: Study) -> Question | None:
     every = [cell for group in groups for cell in group.cells]
     named = _fates(every)
     more = f" Drawn are the first {len(shown)} of {len(groups)} settings." if len(groups) > len(shown) else ""
+    rows = []
+    for cell in every:
+        counts = _counts(cell)
+        total = max(1, sum(counts.values()))
+        numbers = {f"{name}_updates": counts.get(name, 0) for name in named}
+        shares = {f"{name}_share": counts.get(name, 0) / total for name in named}
+        rows.append(plot.identity(cell, study.along, JCT) | numbers | shares)
     return Question(
         "fates",
         "What became of the updates?",
-        pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell, named) for cell in every),
+        pd.DataFrame(rows),
         plot.panels("fates", shown, lambda group, first: _bars(group, first, named)),
         room.rest(every),
         f"{DEFINED}{notes(cells, 'fates')}{more}",
@@ -79,13 +196,6 @@ def _counts(cell: MeasuredCell) -> Mapping[str, int]:
     names = cell.counted(JCT)[0].kind.own_samples.measures.fates
     counts = pd.concat(_told(cell)).map(names).value_counts()
     return {str(name): int(count) for name, count in counts.items()}
-
-
-def _columns(cell: MeasuredCell, named: Mapping[str, str]) -> dict[str, float]:
-    counts = _counts(cell)
-    total = max(1, sum(counts.values()))
-    numbers = {f"{name}_updates": counts.get(name, 0) for name in named}
-    return numbers | {f"{name}_share": counts.get(name, 0) / total for name in named}
 
 
 def _bars(group: Group, first: int, named: Mapping[str, str]) -> plot.Figure:
@@ -196,30 +306,22 @@ def _labels(rates_bps: pd.Series[float]) -> list[str]:
 
 
 def _rates_figure(table: pd.DataFrame, start: int, named: Mapping[str, str]) -> plot.Figure:
-    order = list(dict.fromkeys(table["rate"]))
-    bars = []
-    for row, fate in enumerate(table["fate"]):
-        bars.append(
-            {
-                "type": "bar",
-                "name": plot.text(fate),
-                "rows": [start + row, start + row + 1],
-                "x": column("rate"),
-                "y": column("updates"),
-                "marker": {"color": named[fate]},
-                "hovertemplate": f"%{{x}}: %{{y}} updates {plot.text(fate)}<extra></extra>",
-            }
-        )
+    bars = [
+        {
+            "type": "bar",
+            "name": plot.text(fate),
+            "rows": [row, row + 1],
+            "x": column("rate"),
+            "y": column("updates"),
+            "marker": {"color": named[fate]},
+            "hovertemplate": f"%{{x}}: %{{y}} updates {plot.text(fate)}<extra></extra>",
+        }
+        for row, fate in enumerate(table["fate"], start)
+    ]
     highest = float(table.groupby("rate")["updates"].sum().max())
     layout: dict[str, Any] = {
         "barmode": "stack",
-        "xaxis": {
-            "title": {"text": "rate of the worker's link"},
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": [plot.text(rate) for rate in order],
-            "showgrid": False,
-        },
+        "xaxis": plot.categories(dict.fromkeys(table["rate"]), title={"text": "rate of the worker's link"}),
         "yaxis": {"title": {"text": "updates"}, "range": [0, rounded(1.05 * highest)], **plot.whole(highest)},
     }
     return plot.finished(bars, layout, 300)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.analysis.numbers.repeats import WAITING
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, notes
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
 from testbed.analysis.report.question import Key, Question
 
 DEFINED = (
@@ -24,31 +24,27 @@ LONGEST = "#6b7682"
 
 def waits(study: Study) -> Question | None:
     """Mean and longest mean wait of each cell."""
-    groups = study.having(_has_samples)
+    groups = study.having(lambda cell: (trial := cell.typical_in(WAITING)) and trial.samples is not None)
     if not groups:
         return None
-    rows = [plot.identity(cell, study.along, WAITING) | _waits(cell) for group in groups for cell in group.cells]
-    frame = pd.DataFrame(rows)
     cells = [cell for group in groups for cell in group.cells]
+    rows = [plot.identity(cell, study.along, WAITING) | _waits(cell) for cell in cells]
+    frame = pd.DataFrame(rows)
     mark = () if study.along else (Key("longest mean wait of a worker", LONGEST),)
     row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
-    told, _ = believed(cells, WAITING)
-    networks = by_network(told, cells).items()
-    sentences = [[_longest(network, [(cell, row_of[cell.place]) for cell in of])] for network, of in networks]
+
+    def longest(network: str, of: Sequence[MeasuredCell]) -> list[str]:
+        return [_longest(network, [(cell, row_of[cell.place]) for cell in of])]
+
     return Question(
         "waits",
         "How long did workers wait for the slowest one?",
         frame,
         plot.panels("waits", groups, lambda group, start: _figure(study, group, start, frame)),
-        tuple(words.of_networks(sentences) + words.not_told(cells, WAITING)),
+        tuple(words.by_networks(cells, WAITING, longest)),
         DEFINED + notes(cells, "waiting"),
         (*plot.legend(study.run, study.along), *mark),
     )
-
-
-def _has_samples(cell: MeasuredCell) -> bool:
-    trial = cell.typical_in(WAITING)
-    return trial is not None and trial.samples is not None
 
 
 def _waits(cell: MeasuredCell) -> dict[str, Any]:
@@ -56,17 +52,17 @@ def _waits(cell: MeasuredCell) -> dict[str, Any]:
     assert trial is not None  # others were left out
     waited = trial.waits_s
     assert waited is not None
-    by_rank = waited.mean()
-    longest = {
+    by_rank, often, share = waited.mean(), None, None
+    if trial.kind.sums_together:  # else its workers are not in the same iteration together
+        slowest = waited.idxmin(axis=1).value_counts()
+        often, share = f"rank {slowest.index[0]}", float(slowest.iloc[0] / len(waited))
+    return {
         "wait_s": float(by_rank.mean()),
         "wait_longest_s": float(by_rank.max()),
         "waited_longest": f"rank {by_rank.idxmax()}",
+        "slowest_most_often": often,
+        "slowest_in_share": share,
     }
-    if not trial.kind.sums_together:  # its workers are not in the same iteration together
-        return longest | {"slowest_most_often": None, "slowest_in_share": None}
-    slowest = waited.idxmin(axis=1).value_counts()
-    often = {"slowest_most_often": f"rank {slowest.index[0]}", "slowest_in_share": float(slowest.iloc[0] / len(waited))}
-    return longest | often
 
 
 def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot.Figure:

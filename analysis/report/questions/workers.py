@@ -12,8 +12,8 @@ import pandas as pd
 from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.repeats import GST
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import MeasuredCell, Study, over
-from testbed.analysis.report.question import Key, Panel, Question, column
+from testbed.analysis.report.cells import MeasuredCell, Pair, Study, notes
+from testbed.analysis.report.question import CROSS, Key, Panel, Question, column
 from testbed.analysis.report.questions import sync
 
 
@@ -44,7 +44,7 @@ def against_workers(study: Study) -> Question | None:
         frame,
         (Panel("gst-workers-0", "GST against N", plot.timed(figure, "y", frame["gst_s"].max())),),
         () if len(told) > 1 else tuple(_growth(*one) for one in told),
-        f"{sync.DEFINED}{sync.about_updates(cells)} {words.INTERVALS}",
+        f"{sync.DEFINED}{notes(cells, 'gst')} {words.INTERVALS}",
         (*keys, Key("theory", "", plot.THEORY)),
         tuple(_growth_row(*one) for one in told) if len(told) > 1 else (),
     )
@@ -61,7 +61,7 @@ def _series(study: Study) -> dict[str, list[MeasuredCell]]:
     for cell in filter(sync.is_measured, study.cells):
         trial = cell.trials[0]
         family = trial.topology.partition("(")[0]
-        rest = tuple(item for item in cell.setting[1] if _number_in(item[1]) != cell.world)
+        rest = tuple(item for item in cell.setting[1] if item[1] != str(cell.world))
         key = (_without(trial.scheme, cell.world), family, disturbed.get(cell.label, ""), cell.batch, rest)
         found.setdefault(key, []).append(cell)
     lines = {key: sorted(cells, key=lambda cell: cell.world) for key, cells in found.items()}
@@ -80,10 +80,6 @@ def _called(key: tuple[Any, ...], cells: Sequence[MeasuredCell], several: bool) 
     return f"{name} ({setting})" if several and setting else name
 
 
-def _number_in(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
-
-
 def _without(text: str, world: int) -> str:
     """A name with N for the number of workers."""
     return re.sub(rf"(?<![\w.]){world}(?![\w.])", "N", text)
@@ -95,38 +91,31 @@ def _look(i: int) -> tuple[str, str]:
 
 
 def _worker_lines(name: str, i: int, start: int, members: Sequence[MeasuredCell]) -> list[plot.Trace]:
-    shade = _look(i)[0]
-    dash = tuple(plot.DASHES)[i % len(plot.DASHES)]
-    rows = [start, start + len(members)]
+    shade, dash = _look(i)[0], tuple(plot.DASHES)[i % len(plot.DASHES)]
+    shared = {"type": "scatter", "rows": [start, start + len(members)], "x": column("workers")}
     measured = {
-        "type": "scatter",
         "name": plot.text(name),
         "mode": "lines+markers",
-        "rows": rows,
-        "x": column("workers"),
         "y": column("gst_s"),
         "error_y": plot.error("gst_s"),
         "line": {"color": shade, "dash": dash, "width": 2},
-        "marker": {"size": 7, "symbol": ["circle" if cell.valid_in(GST) else "x" for cell in members]},
+        "marker": {"size": 7, "symbol": ["circle" if cell.valid_in(GST) else CROSS for cell in members]},
         "customdata": {"columns": ["series", "verdict"]},
         "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>N = %{x}: %{y:.4g} s<extra></extra>",
     }
     theory = {
-        "type": "scatter",
         "mode": "lines",
-        "rows": rows,
-        "x": column("workers"),
         "y": column("gst_theory_s"),
         "line": {"color": shade, "dash": "4px,3px", "width": 1},
         "customdata": {"columns": ["series"]},
         "hovertemplate": "%{customdata[0]}, theory<br>N = %{x}: %{y:.4g} s<extra></extra>",
     }
-    return [measured, theory]
+    return [shared | measured, shared | theory]
 
 
 def _grown(members: Sequence[MeasuredCell]) -> float | None:
     """GST with the most workers over that with the fewest, where the two can be compared."""
-    found = over(members[0], members[-1], ratios.GST)
+    found = Pair(members[0], members[-1]).over(ratios.GST)
     return found.value if found else None
 
 

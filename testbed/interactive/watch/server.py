@@ -23,7 +23,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
-from testbed.analysis.html.pages import template
+from testbed.analysis.html import template
 from testbed.base.errors import DiskFullError, OutputError, UsageError
 from testbed.base.printable import printable
 from testbed.experiment.stopping import ask_to_stop

@@ -12,7 +12,8 @@ import pytest
 
 from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.measured import Side, read, write_baseline
-from testbed.analysis.history import page, text
+from testbed.analysis.history import page
+from testbed.analysis.history import series as shown
 from testbed.analysis.history.series import collect, series, without
 from testbed.base.errors import OutputError
 
@@ -96,13 +97,13 @@ def test_runs_are_read_beside_baselines_and_reruns_are_theirs(run_dir: Path) -> 
 def test_text_and_json_say_the_same(folder: Path) -> None:
     sides, unread = collect(folder)
     found = series(sides, "gst")
-    lines = text.text(found, unread).splitlines()
+    lines = shown.text(found, unread).splitlines()
     assert lines[0] == "mine: ring, batch 16: GST"
     assert re.fullmatch(r"  [▁▂▃]{5}[▅▆▇█]{5}  10 runs, 0.200 s to 0.22\d s, last 0.220 s", lines[1])
     assert re.fullmatch(r"  changed: \+\d+\.\d % with .*24\.json \(2026-11-06T09:00\)", lines[2])
     assert any("ran under other conditions: kernel: 6.18.5, now 7.0" in line for line in lines)
     assert lines[-1].startswith("left out: ")
-    value = json.loads(json.dumps(text.as_json(found, unread), allow_nan=False))
+    value = json.loads(json.dumps(shown.as_json(found, unread), allow_nan=False))
     assert len(value["series"]) == 3
     assert value["series"][0]["changes"][0]["run"].endswith("24.json")
     assert len(value["series"][0]["runs"]) == 10
@@ -124,9 +125,9 @@ def test_the_page_is_one_file_and_the_same_for_the_same_runs(folder: Path, tmp_p
 
 def test_of_few_runs_no_change_is_denied() -> None:
     few, enough = (series([at(side(f"{i}.json", {RING: [0.2]}), i + 1) for i in range(n)], "gst")[0] for n in (3, 4))
-    assert text.told(few) == ["too few runs to see a change: 4 are the least"]
-    assert text.told(enough) == ["no change"]
-    assert text.text([few, few], []).splitlines()[-1] == "too few runs to see a change in 2 series: 4 are the least"
+    assert shown.told(few) == ["too few runs to see a change: 4 are the least"]
+    assert shown.told(enough) == ["no change"]
+    assert shown.text([few, few], []).splitlines()[-1] == "too few runs to see a change in 2 series: 4 are the least"
     made = page.render([few], [])
     assert "3 runs: too few runs to see a change" in made
     assert "<h1>Too few runs to tell whether any of 1 series changed</h1>" in made
@@ -134,9 +135,9 @@ def test_of_few_runs_no_change_is_denied() -> None:
 
 def test_the_heading_denies_a_change_only_of_series_that_are_long_enough() -> None:
     few, enough = (series([at(side(f"{i}.json", {RING: [0.2]}), i + 1) for i in range(n)], "gst")[0] for n in (3, 4))
-    assert text.heading([few, few]) == "Too few runs to tell whether any of 2 series changed"
-    assert text.heading([enough, few, few]) == "None of 1 series changed; 2 more have too few runs to tell"
-    assert text.heading([enough, enough]) == "None of 2 series changed"
+    assert shown.heading([few, few]) == "Too few runs to tell whether any of 2 series changed"
+    assert shown.heading([enough, few, few]) == "None of 1 series changed; 2 more have too few runs to tell"
+    assert shown.heading([enough, enough]) == "None of 2 series changed"
 
 
 def test_a_point_is_of_trials_that_are_valid_in_its_metric() -> None:
@@ -155,8 +156,8 @@ def test_a_run_and_its_baseline_are_one_measurement(run_dir: Path) -> None:
 
 
 def test_bars_go_from_the_least_to_the_greatest() -> None:
-    assert text.bars([1, 2, 3]) == "▁▅█"
-    assert text.bars([2, 2]) == "▄▄"
+    assert shown.bars([1, 2, 3]) == "▁▅█"
+    assert shown.bars([2, 2]) == "▄▄"
 
 
 def test_a_directory_without_runs_is_refused(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.record.accuracy import Accuracy
-from testbed.analysis.record.judged import RecordedCheck
-from testbed.analysis.record.metrics import Metrics
+from testbed.analysis.record.metrics import Accuracy, Metrics
+from testbed.analysis.record.trial import RecordedCheck
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.verdicts import numbers_of
 

@@ -24,7 +24,7 @@ from testbed.analysis.papers.evidence import (
     speed_up,
     where,
 )
-from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.record.trial import RecordedCheck
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 

@@ -30,7 +30,7 @@ from testbed.analysis.papers.mlfabric.learning import (
 from testbed.analysis.papers.mlfabric.paper import PAPER
 from testbed.analysis.papers.mlfabric.scheduler import PLAN, planned_gst_s
 from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, DELAY, LAG, LATE, PAPERS_TABLE_2, TABLE_2
-from testbed.analysis.record.accuracy import Accuracy
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.fabric.fates import Fate

@@ -23,8 +23,8 @@ from testbed.analysis.papers.mlfabric.replication import (
     replication,
 )
 from testbed.analysis.papers.mlfabric.scheduler import PLAN, PLANNED
-from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.happened import Event, Loss
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 from testbed.workloads.kinds.transfers import Purpose
 from tests.shipped import MLFABRIC

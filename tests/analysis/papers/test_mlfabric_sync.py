@@ -11,7 +11,7 @@ import pytest
 from testbed.analysis.papers.claim import Finding, Runs, Verdict
 from testbed.analysis.papers.mlfabric.sync import GAINS, LARGE, SMALL, slow_messages, sync
 from testbed.analysis.record.happened import Event
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount
 from testbed.analysis.recorded import Trial
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.kinds.transfers import Purpose

@@ -11,8 +11,8 @@ from testbed.analysis.jobs import label_of
 from testbed.analysis.papers import phub_measured as measured
 from testbed.analysis.papers.claim import Finding, Runs, Verdict
 from testbed.analysis.papers.phub_measured import CLAIMS, FAULTS, HIERARCHICAL, JOBS, RATES_BPS, pays
-from testbed.analysis.record.accuracy import Accuracy
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.metrics import Accuracy
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Trial
 
 from .made_up import Times, run, trial

@@ -11,8 +11,8 @@ import pytest
 
 from testbed.analysis.papers.claim import Verdict
 from testbed.analysis.papers.plink_tuning import AUTOTUNE, LABEL, PLAIN, SWITCH, TUNED, autotune, limit, switch
-from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.happened import Event
+from testbed.analysis.record.metrics import Accuracy
 from testbed.analysis.recorded import Trial
 from tests.analysis.papers import made_up
 

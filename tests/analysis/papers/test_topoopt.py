@@ -45,8 +45,8 @@ from testbed.analysis.papers.topoopt.panels import (
 from testbed.analysis.papers.topoopt.panels import arm as dark
 from testbed.analysis.papers.topoopt.paper import EXPERIMENTS, PAPER, STAYS
 from testbed.analysis.papers.topoopt.permuted import ALONE, DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
-from testbed.analysis.record.accuracy import Accuracy
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.metrics import Accuracy
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.base.units import rate_bps
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER

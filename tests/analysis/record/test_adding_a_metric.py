@@ -100,8 +100,7 @@ workload: {kind: profile, model: resnet50, scale: 100, batch: 32, iterations: 1,
 arms: [{topology: star(hosts=2), scheme: ring}]
 """
 FIELD = """
-from testbed.analysis.record.fields import blank_of
-from testbed.analysis.record.reading import read
+from testbed.analysis.record.fields import blank_of, read
 from testbed.analysis.record.trial import TrialRecord
 
 needed = dict.fromkeys(("id", "label", "topology", "scheme"), "x") | dict.fromkeys(("batch", "iterations", "world"), 1)
@@ -146,7 +145,8 @@ def test_a_metric_is_one_line_beside_the_code_that_makes_it(run_dir: Path) -> No
 
 def test_a_field_of_trials_is_one_line(tmp_path: Path) -> None:
     line = '    cooled: tuple[bool, ...] = optional("whether each host was cool", default=(), blank=[])\n'
-    assert told(tmp_path, {"testbed.analysis.record.trial": (BEHIND_THE_FIELDS, line)}, FIELD) == {
+    behind = "    jobs = unread(list[Slot]"
+    assert told(tmp_path, {"testbed.analysis.record.trial": (behind, line)}, FIELD) == {
         "blank": [[], []],
         "read": [[], [True, False]],
         "dictionary": "whether each host was cool",

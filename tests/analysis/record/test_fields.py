@@ -15,11 +15,11 @@ from testbed.analysis.record.fields import (
     blank_of,
     by_path,
     optional,
+    read,
     required,
     shape_of,
     unread,
 )
-from testbed.analysis.record.reading import read
 from testbed.analysis.record.version import SCHEMA
 from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, TEXT, TRUTH
 

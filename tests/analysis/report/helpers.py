@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.question import Question

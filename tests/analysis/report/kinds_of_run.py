@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from testbed.analysis.record.happened import Checkpoints, Event, Loss
-from testbed.analysis.record.network import LinkCount, PairCount
-from testbed.analysis.record.work import Collective, Stage
+from testbed.analysis.record.trial import Collective, LinkCount, PairCount, Stage
 from testbed.analysis.recorded import Run, Trial
 
 from .helpers import LATE, judged, only, sharing

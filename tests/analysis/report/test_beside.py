@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.report import differences, write
+from testbed.analysis.report import settings, write
 from testbed.analysis.report.beside import beside
 
 from ..conftest import write_run
@@ -62,7 +62,7 @@ def test_other_specs_stand_side_by_side_with_their_differences(two: list[Path], 
     edit(two[1] / "resolved.json", other)
     both = beside([load(path) for path in two])
     assert both.labels[-3:] == ("BML on BCube (netns)", "BML on BCube (mininet)", "tree (mininet)")
-    assert dict(differences.of_specs(both.parts)) == {
+    assert dict(settings.of_specs(both.parts)) == {
         "seed": ("1", "2"),
         "lab": ("netns", "mininet"),
         "links.rate_bps": ("–", "1,000,000,000"),
@@ -70,7 +70,7 @@ def test_other_specs_stand_side_by_side_with_their_differences(two: list[Path], 
         "arm BML on BCube": ("bml on bcube(n=3,k=2)", "–"),
         "arm tree": ("–", "tree on star(hosts=9)"),
     }
-    assert differences.of_environments(both.parts) == (("cpu.model", ("CPU of netns", "CPU of mininet")),)
+    assert settings.of_environments(both.parts) == (("cpu.model", ("CPU of netns", "CPU of mininet")),)
 
 
 def test_differences_come_first(two: list[Path], tmp_path: Path) -> None:

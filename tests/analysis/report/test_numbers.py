@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.record.happened import Attempt
-from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.record.trial import RecordedCheck
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import headline, latex, markdown, page, tables, words
 from testbed.analysis.report.cells import MeasuredCell

@@ -21,7 +21,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from testbed.analysis import report
-from testbed.analysis.html.packed import plotly
+from testbed.analysis.html import plotly
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.base.errors import OutputError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import cells, tables, words
 from testbed.analysis.report.points import apart, worded

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.tables import queues
+from testbed.analysis.record.tables import Window, columns
+from testbed.analysis.tables import trial
 from testbed.base.errors import OutputError
 from testbed.lab.netns.readings.windows import MOST_ROWS
 
@@ -36,26 +37,26 @@ def folder(tmp_path: Path) -> Path:
 def refused(folder: Path, table: pd.DataFrame) -> str:
     table.to_parquet(folder / "queues" / "one.parquet")
     with pytest.raises(OutputError) as error:
-        queues.read(folder, "one")
+        trial.queues(folder, "one")
     return str(error.value)
 
 
 def test_an_honest_table_is_read_by_time_and_link(folder: Path) -> None:
     TABLE.sample(frac=1, random_state=1).assign(name="x").to_parquet(folder / "queues" / "one.parquet", index=False)
-    found = queues.read(folder, "one")
+    found = trial.queues(folder, "one")
     assert found is not None
     pd.testing.assert_frame_equal(found, TABLE)
-    assert queues.read(folder, "another") is None
+    assert trial.queues(folder, "another") is None
 
 
 def test_queues_that_are_full_all_the_time_are_read(folder: Path) -> None:
     """Such a table is the smallest file for its rows."""
     links = 64
     rows = np.arange(MOST_ROWS)
-    table = pd.DataFrame(dict.fromkeys(queues.COLUMNS, 1), index=rows).assign(link=rows % links)
+    table = pd.DataFrame(dict.fromkeys(columns(Window), 1), index=rows).assign(link=rows % links)
     table = table.assign(start_s=(rows // links).astype(float))
     table.to_parquet(folder / "queues" / "one.parquet", index=False)
-    found = queues.read(folder, "one")
+    found = trial.queues(folder, "one")
     assert found is not None
     assert len(found) == MOST_ROWS
 
@@ -80,7 +81,7 @@ def test_a_damaged_table_is_named_and_can_be_removed(folder: Path) -> None:
     path = folder / "queues" / "one.parquet"
     path.write_bytes(b"PAR1 no more")
     with pytest.raises(OutputError, match="damaged, not Parquet") as error:
-        queues.read(folder, "one")
+        trial.queues(folder, "one")
     assert error.value.fix == f"rm -f {path}; the report does without it"
 
 
@@ -88,11 +89,11 @@ def test_no_link_is_followed(folder: Path) -> None:
     TABLE.to_parquet(folder / "one.parquet", index=False)
     (folder / "queues" / "one.parquet").symlink_to(folder / "one.parquet")
     with pytest.raises(OutputError, match="link"):
-        queues.read(folder, "one")
+        trial.queues(folder, "one")
 
 
 def test_a_trial_reads_its_table_when_it_is_asked(run_dir: Path) -> None:
     (run_dir / "queues").mkdir()
     TABLE.to_parquet(run_dir / "queues" / "bml-b16.parquet", index=False)
-    found = {trial.id: trial.queues for trial in load(run_dir).trials}
+    found = {one.id: one.queues for one in load(run_dir).trials}
     assert [name for name, table in found.items() if table is not None] == ["bml-b16"]

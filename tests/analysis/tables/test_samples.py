@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from testbed.analysis.tables import samples
+from testbed.analysis.tables import trial
 from testbed.files.foreign import UnfitError
 
 
@@ -23,13 +23,13 @@ def refused(folder: Path, table: pd.DataFrame) -> str:
     path = folder / "s.parquet"
     table.to_parquet(path)
     with pytest.raises(UnfitError) as error:
-        samples.read(path, folder)
+        trial.samples(path, folder)
     return str(error.value)
 
 
 def test_an_honest_table_is_read_as_it_is(tmp_path: Path, table: pd.DataFrame) -> None:
     table.sample(frac=1, random_state=1).to_parquet(tmp_path / "s.parquet", index=False)
-    pd.testing.assert_frame_equal(samples.read(tmp_path / "s.parquet", tmp_path), table)
+    pd.testing.assert_frame_equal(trial.samples(tmp_path / "s.parquet", tmp_path), table)
 
 
 def test_a_table_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path, table: pd.DataFrame) -> None:
@@ -38,13 +38,13 @@ def test_a_table_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path, table
     many.to_parquet(path)
     assert path.stat().st_size < 500_000
     with pytest.raises(UnfitError, match="has 3,000,000 rows of 8 columns, more than a file of its size should"):
-        samples.read(path, tmp_path)
+        trial.samples(path, tmp_path)
 
 
 def test_what_is_no_number_is_left_packed(tmp_path: Path, table: pd.DataFrame) -> None:
     path = tmp_path / "s.parquet"
     table.assign(name="h0", long="text" * 100_000, day=pd.Timestamp(0)).to_parquet(path)
-    assert list(samples.read(path, tmp_path)) == list(table)
+    assert list(trial.samples(path, tmp_path)) == list(table)
     assert refused(tmp_path, table.drop(columns="sum_s")) == "damaged, the column 'sum_s' is missing"
     assert refused(tmp_path, table.assign(rank="0")) == "damaged, the column 'rank' is missing"
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.analysis.load import load
-from testbed.analysis.tables import transfers
+from testbed.analysis.record.tables import Transfer, columns
+from testbed.analysis.tables import trial
 from testbed.base.errors import OutputError
 from testbed.execution.transfers import table
 from testbed.workloads.kinds.transfers import Carried, Purpose
@@ -44,14 +45,14 @@ def test_what_a_kind_tells_is_a_table_by_time() -> None:
     found = table(TOLD, 10.0)
     assert found is not None
     pd.testing.assert_frame_equal(found, TABLE)
-    assert tuple(found) == transfers.COLUMNS
+    assert tuple(found) == columns(Transfer)
 
 
 def test_a_kind_that_plans_nothing_leaves_no_table_and_one_that_sent_nothing_an_empty_one() -> None:
     assert table(None, 0.0) is None
     nothing = table((), 0.0)
     assert nothing is not None
-    assert (len(nothing), tuple(nothing)) == (0, transfers.COLUMNS)
+    assert (len(nothing), tuple(nothing)) == (0, columns(Transfer))
     assert {one.kind for one in nothing.dtypes} == {"i", "f"}  # as tables of others must have
 
 
@@ -64,19 +65,19 @@ def folder(tmp_path: Path) -> Path:
 def test_an_honest_table_is_read_by_time(folder: Path) -> None:
     shuffled = TABLE.sample(frac=1, random_state=1).assign(name="x")
     shuffled.to_parquet(folder / "transfers" / "one.parquet", index=False)
-    found = transfers.read(folder, "one")
+    found = trial.transfers(folder, "one")
     assert found is not None
     pd.testing.assert_frame_equal(found, TABLE)
-    assert transfers.read(folder, "another") is None
+    assert trial.transfers(folder, "another") is None
 
 
 def test_an_empty_table_is_read(folder: Path) -> None:
     nothing = table((), 0.0)
     assert nothing is not None
     nothing.to_parquet(folder / "transfers" / "one.parquet", index=False)
-    found = transfers.read(folder, "one")
+    found = trial.transfers(folder, "one")
     assert found is not None
-    assert (len(found), len(transfers.late_shares(found)), transfers.overtaken(found)) == (0, 0, 0)
+    assert (len(found), len(trial.late_shares(found)), trial.overtaken(found)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_an_empty_table_is_read(folder: Path) -> None:
 def test_values_are_those_of_a_trial(folder: Path, values: dict[str, object], why: str) -> None:
     TABLE.assign(**values).to_parquet(folder / "transfers" / "one.parquet")
     with pytest.raises(OutputError) as error:
-        transfers.read(folder, "one")
+        trial.transfers(folder, "one")
     assert why in str(error.value)
     assert error.value.fix == f"rm -f {folder / 'transfers' / 'one.parquet'}; the report does without it"
 
@@ -104,24 +105,24 @@ def test_values_are_those_of_a_trial(folder: Path, values: dict[str, object], wh
 def test_a_trial_reads_its_table_when_it_is_asked(run_dir: Path) -> None:
     (run_dir / "transfers").mkdir()
     TABLE.to_parquet(run_dir / "transfers" / "bml-b16.parquet", index=False)
-    found = {trial.id: trial.transfers for trial in load(run_dir).trials}
+    found = {one.id: one.transfers for one in load(run_dir).trials}
     assert [name for name, one in found.items() if one is not None] == ["bml-b16"]
 
 
 def test_how_late_a_transfer_is_counts_in_its_own_time() -> None:
-    assert transfers.late_shares(TABLE).tolist() == pytest.approx([0.02, -0.25, 0.1])
+    assert trial.late_shares(TABLE).tolist() == pytest.approx([0.02, -0.25, 0.1])
     instant = TABLE.assign(end_s=TABLE["start_s"])
-    assert transfers.late_shares(instant).empty
+    assert trial.late_shares(instant).empty
 
 
 def test_who_overtakes_is_counted_at_each_node_alone() -> None:
     kept = pd.DataFrame({"to": 3, "purpose": UPDATE, "end_s": [1.0, 2.0, 3.0], "arrived_s": [1.1, 2.0, 2.9]})
-    assert transfers.overtaken(kept) == 0
-    assert transfers.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4])) == 2, "both were there before the first"
-    assert transfers.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], to=[1, 2, 3])) == 0
-    assert transfers.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], purpose=WEIGHTS)) == 0
-    assert transfers.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], end_s=1.0)) == 0, "planned for the same moment"
-    assert transfers.overtaken(kept.assign(arrived_s=[float("nan"), 2.0, 1.5])) == 1, "of the first nobody told"
+    assert trial.overtaken(kept) == 0
+    assert trial.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4])) == 2, "both were there before the first"
+    assert trial.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], to=[1, 2, 3])) == 0
+    assert trial.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], purpose=WEIGHTS)) == 0
+    assert trial.overtaken(kept.assign(arrived_s=[2.5, 2.0, 2.4], end_s=1.0)) == 0, "planned for the same moment"
+    assert trial.overtaken(kept.assign(arrived_s=[float("nan"), 2.0, 1.5])) == 1, "of the first nobody told"
 
 
 MOMENT_S = st.integers(0, 4).map(float)
@@ -137,7 +138,7 @@ def test_who_overtakes_is_as_by_looking_at_each_two(rows: list[tuple[int, Purpos
         if one[0] == other[0] and other[2] < one[2] and one[3] < other[3]
     ]
     found = frame.astype({"to": int, "purpose": int, "end_s": float, "arrived_s": float})
-    assert transfers.overtaken(found) == len({i for i, _ in before})
+    assert trial.overtaken(found) == len({i for i, _ in before})
 
 
 def test_many_transfers_are_read(folder: Path) -> None:
@@ -149,6 +150,6 @@ def test_many_transfers_are_read(folder: Path) -> None:
         start_s=starts_s, end_s=starts_s + 0.1, arrived_s=starts_s + random.uniform(0.1, 0.11, len(rows))
     )
     many.to_parquet(folder / "transfers" / "one.parquet", index=False)
-    found = transfers.read(folder, "one")
+    found = trial.transfers(folder, "one")
     assert found is not None
     assert len(found) == len(rows)

@@ -18,7 +18,7 @@ from rich.console import Console
 from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.compare import REPEATS
 from testbed.analysis.comparing.measured import Measured, Side, read
-from testbed.analysis.tables.samples import COLUMNS
+from testbed.analysis.record.tables import Sample, columns
 from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
 from testbed.comparison import gate
@@ -66,7 +66,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Made:
         sums = {"checked_elements": 1, "wrong_elements": 0}
         record = blank(trial) | done | {"fidelity": {"verdict": verdict, "checks": []}, "sums": sums}
         moments = [(rank, i, i + 0.0, i + 0.5, i + 0.5 + gst_s, i + 0.9, 1.0) for i in range(3) for rank in range(3)]
-        return Outcome(record, pd.DataFrame(moments, columns=list(COLUMNS)), {})
+        return Outcome(record, pd.DataFrame(moments, columns=list(columns(Sample, required=True))), {})
 
     monkeypatch.setattr("testbed.experiment.runner.execute", execute)
     return made

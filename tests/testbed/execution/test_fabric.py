@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed.analysis.tables import transfers
+from testbed.analysis.record.tables import Transfer, columns
 from testbed.execution.execute import Outcome
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.kinds.fabric.plan import drawn_root
@@ -75,7 +75,7 @@ def check_transfers(outcome: Outcome) -> None:
     moved, samples = outcome.transfers, outcome.samples
     assert moved is not None
     assert samples is not None
-    assert tuple(moved) == transfers.COLUMNS
+    assert tuple(moved) == columns(Transfer)
     assert (moved["purpose"] == Purpose.WEIGHTS).sum() >= len(samples), "a worker gets some for each update"
     assert moved.loc[moved["purpose"] == Purpose.SUM, "members"].sum() >= (samples["fate"] == 1).sum()
     assert moved["start_s"].between(0, outcome.record["metrics"]["jct_s"]).all()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.analysis.tables.queues import COLUMNS
+from testbed.analysis.record.tables import Window, columns
 from testbed.execution.queues import record, table
 from testbed.lab.measurements import Queues, Waited
 
@@ -33,7 +33,7 @@ def test_times_are_those_of_the_trial() -> None:
     )
     found = table(Queues(windows, 4, 0.1), 10.0, 12.0)
     assert found is not None
-    assert tuple(found) == COLUMNS
+    assert tuple(found) == columns(Window)
     assert found.values.tolist() == [[0, 0.5, 1.0, 7, 6.0, 1.0, 2, 0], [1, 1.5, 0.5, 9, 9.0, 0.0, 0, 0]]
 
 
@@ -41,7 +41,7 @@ def test_a_lab_that_cannot_tell_leaves_no_table() -> None:
     assert (table(None, 0.0, 1.0), record(None)) == (None, None)
     nothing = table(Queues((), 4, 0.1, "no more"), 0.0, 1.0)
     assert nothing is not None
-    assert (len(nothing), tuple(nothing)) == (0, COLUMNS)
+    assert (len(nothing), tuple(nothing)) == (0, columns(Window))
     assert {one.kind for one in nothing.dtypes} == {"i", "f"}  # as tables of others must have
     assert record(Queues((), 4, 0.1, "no more")) == {"readings": 4, "cost_s": 0.1, "problem": "no more"}
 

@@ -8,19 +8,20 @@ from pathlib import Path
 from shutil import copy, copytree
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.record.work import Slot
+from testbed.analysis.record.trial import LinkCount, Slot
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import plot
 from testbed.analysis.report.beside import beside
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.question import Question
-from testbed.analysis.report.questions import jobs as asked
+from testbed.analysis.report.questions import jobs
 from testbed.base.errors import OutputError
 
-from ..helpers import answer, judged
+from ..helpers import answer, judged, only, sharing
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 TRIAL = "ring-b16"
@@ -58,7 +59,7 @@ def shared(run_dir: Path, edit: Edit, *jobs: dict[str, Any]) -> Run:
 
 
 def answered(run: Run) -> Question:
-    question = asked.in_turn(study(run))
+    question = jobs.in_turn(study(run))
     assert question is not None
     return question
 
@@ -71,7 +72,7 @@ def bars(question: Question, job: str) -> list[tuple[str, float, float]]:
 
 def test_runs_without_jobs_are_not_asked(run: Run) -> None:
     assert all(trial.slot is None for trial in run.trials)
-    assert asked.in_turn(study(run)) is None
+    assert jobs.in_turn(study(run)) is None
 
 
 def test_a_job_waits_for_hosts_then_for_circuits_and_then_runs(run_dir: Path, edit: Edit) -> None:
@@ -135,7 +136,7 @@ def test_jobs_that_failed_or_never_began(run_dir: Path, edit: Edit) -> None:
 
 
 def test_a_trial_whose_jobs_all_failed_is_left_out(run_dir: Path, edit: Edit) -> None:
-    assert asked.in_turn(study(shared(run_dir, edit, FAILED))) is None
+    assert jobs.in_turn(study(shared(run_dir, edit, FAILED))) is None
 
 
 def test_nothing_is_drawn_that_an_older_record_does_not_say(run_dir: Path, edit: Edit) -> None:
@@ -196,17 +197,17 @@ def test_jobs_are_drawn_as_they_were_submitted(run_dir: Path, edit: Edit) -> Non
 
 
 def test_what_there_is_no_room_for_is_told(run_dir: Path, edit: Edit) -> None:
-    run = shared(run_dir, edit, *(FIRST | {"job": f"job{i:02d}"} for i in range(asked.MOST_JOBS + 1)))
+    run = shared(run_dir, edit, *(FIRST | {"job": f"job{i:02d}"} for i in range(jobs.MOST_JOBS + 1)))
     trials = [
         replace(trial, label=f"{i}: {trial.slot.job}", stored=(run.path, str(i)))
-        for i in range(asked.MOST_PANELS + 1)
+        for i in range(jobs.MOST_PANELS + 1)
         for trial in run.trials
         if trial.slot
     ]
     labels = tuple(trial.label for trial in trials)
     question = answered(replace(run, trials=tuple(trials), labels=labels))
-    assert len(question.panels) == asked.MOST_PANELS
-    assert len(question.panels[0].figure["layout"]["yaxis"]["ticktext"]) == len(question.told) == asked.MOST_JOBS
+    assert len(question.panels) == jobs.MOST_PANELS
+    assert len(question.panels[0].figure["layout"]["yaxis"]["ticktext"]) == len(question.told) == jobs.MOST_JOBS
     assert question.defined.endswith(
         "Drawn are the first 6 of 7 trials. Of each trial the first 32 jobs are drawn. "
         "The table has the first 32 of 192 jobs that are drawn."
@@ -224,3 +225,69 @@ def test_a_slot_is_as_recorded(run_dir: Path, edit: Edit) -> None:
 def test_what_cannot_be_is_refused(run_dir: Path, edit: Edit, odd: dict[str, Any]) -> None:
     with pytest.raises(OutputError, match=next(iter(odd))):
         shared(run_dir, edit, FIRST, SECOND | odd)
+
+
+JOBS = {"ps-b16": "box: a", "ring-b16": "box: b"}
+NICS = tuple(
+    LinkCount(link, source, target, 4e6, 0, 0, 0)
+    for link, (source, target) in enumerate([("s0", "h9"), ("h9", "s0"), ("s0", "h9"), ("h0", "s0")])
+)
+"""Two of four links lead to the box, h9."""
+
+
+def synchronising(trial: Trial, begun_s: float, spans: list[tuple[float, float]]) -> Trial:
+    """The job with two workers, whose synchronisations take these spans of its own time, each of 2 MB one way."""
+    assert trial.slot is not None
+    rows = [
+        {"rank": rank, "iteration": number, "start_s": 0.0, "ready_s": begin - rank / 8, "sum_s": end - (1 - rank) / 8}
+        for number, (begin, end) in enumerate(spans)
+        for rank in (0, 1)
+    ]
+    slot = Slot(trial.slot.job, begun_s=begun_s, submitted_s=0.0, started_s=0.0, served_by=("h9",))
+    metrics = replace(trial.metrics, wire_bytes=4e6 * len(spans), jct_s=spans[-1][1])
+    return replace(trial, slot=slot, links=NICS, samples=pd.DataFrame(rows).assign(end_s=9.0), metrics=metrics)
+
+
+@pytest.fixture(scope="module")
+def served(run: Run) -> Run:
+    both = sharing(only(run, *JOBS), JOBS)
+    a, b = both.trials
+    return replace(
+        both, trials=(synchronising(a, 0.0, [(0.0, 4.0), (6.0, 8.0)]), synchronising(b, 2.0, [(0.0, 4.0), (4.0, 8.0)]))
+    )
+
+
+def test_a_job_gets_its_bytes_over_what_the_nics_carry(served: Run) -> None:
+    question = jobs.over_time(study(served))
+    assert question is not None
+    shares = question.frame.pivot_table(index="time_s", columns="job", values="share")
+
+    def at(time_s: float) -> list[float]:
+        return shares.iloc[abs(shares.index - time_s).argmin()].tolist()
+
+    assert at(1.0) == pytest.approx([0.5, 0.0]), "2 MB in 4 s over two NICs of 4 Mbit/s"
+    assert at(3.0) == pytest.approx([0.5, 0.5])
+    assert at(5.0) == pytest.approx([0.0, 0.5])
+    assert at(7.0) == pytest.approx([1.0, 0.5])
+    assert at(9.0) == pytest.approx([0.0, 0.5])
+    window_s = 10.0 / jobs.WINDOWS
+    assert (shares.sum() * window_s * 8e6 / 8).tolist() == pytest.approx([4e6, 4e6]), "all bytes are there"
+    assert [row["Share of the NICs while it synchronises"] for row in question.told] == ["66.7%", "50.0%"]
+    assert question.told[0]["Pushed in an iteration"] == "1.91\u00a0MiB"
+
+
+def test_jobs_are_on_top_of_each_other(served: Run) -> None:
+    question = jobs.over_time(study(served))
+    assert question is not None
+    (panel,) = question.panels
+    assert {trace["stackgroup"] for trace in panel.figure["data"]} == {"jobs"}
+    rows = [trace["rows"] for trace in panel.figure["data"]]
+    assert rows == [[0, jobs.WINDOWS], [jobs.WINDOWS, 2 * jobs.WINDOWS]]
+    assert question.frame["job"].iloc[rows[1][0]] == "b"
+    assert panel.figure["layout"]["yaxis"]["tickformat"] == ".0%"
+
+
+def test_jobs_without_a_service_are_not_asked(run: Run, served: Run) -> None:
+    assert jobs.over_time(study(run)) is None
+    own = [replace(trial, slot=replace(trial.slot, served_by=())) for trial in served.trials if trial.slot]
+    assert jobs.over_time(study(replace(served, trials=tuple(own)))) is None

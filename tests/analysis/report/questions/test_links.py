@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.analysis.record.network import LinkCount
+from testbed.analysis.record.trial import LinkCount
 from testbed.analysis.recorded import Run
 from testbed.analysis.report.questions import links
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.analysis.html.packed import packed
+from testbed.analysis.html import packed
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report.beside import beside

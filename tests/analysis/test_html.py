@@ -8,7 +8,7 @@ import zlib
 from hypothesis import given
 from hypothesis.strategies import characters, text
 
-from testbed.analysis.html.packed import packed
+from testbed.analysis.html import packed
 
 
 @given(text(characters(exclude_categories=["Cs"])))

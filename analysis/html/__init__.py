@@ -1,1 +1,0 @@
-"""Pages: templates, and large texts and figures that are packed into them."""
