@@ -14,12 +14,10 @@ from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import answers, shipping
 from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.attached import Attached, Losses
 from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
-from testbed.lab.baremetal.controller.fleet import Fleet, Started
-from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.machines import Machines
-from testbed.lab.baremetal.networks import crossings, measuring
+from testbed.lab.baremetal.controller.fleet import Fleet, FleetMonitor, Started
+from testbed.lab.baremetal.machines import Attached, Losses, Machines
+from testbed.lab.baremetal.networks import measuring
 from testbed.lab.baremetal.networks import network as networks
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing.inventory import Inventory
@@ -96,7 +94,7 @@ class BaremetalLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()
         self.require(topology, settings)
-        pairs = {*pairs, *crossings.pairs(topology)}
+        pairs = {*pairs, *measuring.crossing_pairs(topology)}
         plan = networks.plan(
             topology, settings, pairs, self.inventory, self._machines.macs(), self._machines.owner, UNDO_S
         )

@@ -6,10 +6,13 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
+import shlex
 import shutil
 import socket
+import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from testbed.lab.baremetal.controller.answers import HOSTS, AgentKind, Event
 from testbed.lab.baremetal.controller.connection import Connection, Lost, end_shared, ssh
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing import inventory as inventories
-from testbed.lab.baremetal.preparing.bundle import bundle
+from testbed.lab.baremetal.preparing.hosts import bundle
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
 
@@ -140,3 +143,55 @@ def _facts(host: Host, found: Played) -> dict[str, Any]:
         return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
     except HostError as error:
         raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
+
+
+class Attached:
+    """A command on a host; see :class:`testbed.lab.programs.Command`."""
+
+    def __init__(self, ssh: Sequence[str], command: Sequence[str], files: tuple[int, int, int]) -> None:
+        program, *options = ssh
+        terminal = ["-tt"] if os.isatty(files[0]) else ["-T"]
+        self._process = subprocess.Popen(
+            [program, *terminal, "-q", *options, shlex.join(command)],
+            stdin=files[0],
+            stdout=files[1],
+            stderr=files[2],
+            start_new_session=True,
+        )
+        self._pidfd = os.pidfd_open(self._process.pid)
+
+    def signal(self, number: int) -> object:
+        """Send a signal to ssh, with which the command ends."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        return None
+
+    def fileno(self) -> int:
+        """File descriptor that is readable when the command has ended."""
+        return self._pidfd
+
+    def wait(self) -> int:
+        """Wait for the end; the exit status, or minus the signal that ended it."""
+        status = self._process.wait()
+        os.close(self._pidfd)
+        return status
+
+
+class Losses:
+    """Event that select() can wait for: readable once any connection is lost."""
+
+    def __init__(self) -> None:
+        self._read, self._write = socket.socketpair()
+
+    def lost(self) -> None:
+        """Say that a connection is lost."""
+        with suppress(OSError):  # nobody looks any more
+            self._write.send(b"1")
+
+    def fileno(self) -> int:
+        return self._read.fileno()
+
+    def close(self) -> None:
+        """Close the event."""
+        self._read.close()
+        self._write.close()

@@ -27,7 +27,7 @@ class InventoryPlace(DeclaredPlace):
         return f"{there} of the {self.machines} has no module {module}: on each, sudo {there} -m pip install {module}"
 
     def check(self) -> str:
-        from testbed.lab.baremetal.preparing.installed import check_installed
+        from testbed.lab.baremetal.preparing.ansible import check_installed
 
         check_installed()
         return f"whether its {self.machines} are, testbed hosts prepare says"

@@ -19,14 +19,12 @@ from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import shipping
 from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.attached import Attached, Losses
 from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost, become
-from testbed.lab.baremetal.controller.fleet import Fleet, Started
-from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.machines import Machines
+from testbed.lab.baremetal.controller.fleet import Fleet, FleetMonitor, Started
+from testbed.lab.baremetal.machines import Attached, Losses, Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import circuits, measuring, queues
+from testbed.lab.machines.controller import circuits, measuring
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.controller.relay import Relay
@@ -470,7 +468,7 @@ class MachinesLab:
         return all(self._up().ask(MachineRequests.watch_queues()))
 
     def queues(self) -> Queues:
-        return queues.read(self._up(), [frozenset(plan.own_links) for plan in self._shares])
+        return measuring.queues(self._up(), [frozenset(plan.own_links) for plan in self._shares])
 
     def interruptions(self) -> list[Interruption]:
         return self._nics.interruptions(self.names)

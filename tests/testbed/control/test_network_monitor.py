@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench import Bench
-from fake_lab import FakeLab
 
 from testbed.control.conductor import Record
 from testbed.control.network_monitor import BackgroundRates, NetworkMonitor, shaped
@@ -22,6 +20,9 @@ from testbed.topologies.model import Topology
 from testbed.trial.ports import Ports
 from testbed.workloads.link_rates import EVERY_S, LEFT, NAME, NOTICED, Follower, left, told
 from testbed.workloads.sync.cost import goodput
+
+from ..bench import Bench
+from ..fake_lab import FakeLab
 
 STAR = build("star(hosts=2)", rate_bps=100)
 BEGUN: Any = SimpleNamespace(begun_s=0.0)

@@ -99,7 +99,7 @@ class Readings(_Message):
 
 class Looks(_Message):
     """Looks at whether workers stood still: the moment of each look, and what it found of each worker
-    (:data:`testbed.lab.baremetal.on_hosts.process_readings.Row`)."""
+    (:data:`testbed.lab.baremetal.on_hosts.readings.Row`)."""
 
     looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.networks import network as networks
-from testbed.lab.baremetal.nics.wanted import Nic, Wanted
+from testbed.lab.baremetal.nics.readback import Nic, Wanted
 from testbed.lab.base import LinkChange
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.second_reading import DECODER, Egress, Kernel, compare

@@ -25,8 +25,8 @@ from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.nics import readback, undoing
+from testbed.lab.baremetal.nics.readback import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
 from testbed.lab.baremetal.nics.undoing import State
-from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
 from testbed.lab.netns.kernel_interface import rtnetlink, shaping
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,

@@ -24,17 +24,13 @@ import time
 import traceback
 from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, TestbedError
 from testbed.lab.baremetal.nics import leftovers, shaper
-from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
-from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
 from testbed.lab.baremetal.on_hosts.host_requests import AS_ROOT, REQUESTS, HostRequests
-from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
 from testbed.lab.baremetal.on_hosts.processes import Processes, tell
 from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_user
 from testbed.lab.netns.kernel_interface import kernel
@@ -45,21 +41,6 @@ LOOK_S = 0.05
 their own."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Parts that an agent's loop and its requests share."""
-
-    processes: Processes
-    readings: CpuReadings
-    looks: ProcessReadings
-    selector: selectors.BaseSelector
-
-    @classmethod
-    def of(cls, processes: Processes, selector: selectors.BaseSelector) -> Parts:
-        """Make the parts of an agent that has these processes."""
-        return cls(processes, CpuReadings(), ProcessReadings(processes.workers), selector)
-
-
 class Agent:
     """The agent's loop: reads requests and writes answers and events; ``host`` does what is asked.
 
@@ -68,16 +49,9 @@ class Agent:
         as_root: the names of requests that need root's rights.
     """
 
-    def __init__(
-        self,
-        host: AgentRequests,
-        parts: Parts,
-        requests: Requests,
-        as_root: Collection[str] = (),
-    ) -> None:
+    def __init__(self, host: AgentRequests, requests: Requests, as_root: Collection[str] = ()) -> None:
         self._host, self._requests, self._as_root = host, requests, as_root
-        self._processes, self._readings, self._looks = parts.processes, parts.readings, parts.looks
-        self._selector = parts.selector
+        self._processes, self._readings, self._selector = host.processes, host.readings, host.selector
         self._selector.register(0, selectors.EVENT_READ, self._read)
         self._wake, self._wake_writer = socket.socketpair()
         for one in (self._wake, self._wake_writer):
@@ -96,7 +70,7 @@ class Agent:
         try:
             while not self._host.leaving:
                 busy = self._processes.followed or self._readings.watched
-                for key, _ in self._selector.select(self._looks.pause_s(LOOK_S) if busy else None):
+                for key, _ in self._selector.select(self._readings.pause_s(LOOK_S) if busy else None):
                     key.data()
                 self._look()
         finally:
@@ -144,7 +118,7 @@ class Agent:
 
     def _look(self) -> None:
         now_s = time.monotonic()
-        self._looks.look(now_s)
+        self._readings.look(now_s)
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
@@ -193,15 +167,14 @@ def main(work: str, owner: str) -> NoReturn:
 def of_host(path: Path, owner: str) -> tuple[Agent, Callable[[], object]]:
     """Make the agent of a host whose NICs are shaped, with its working directory; and what ends all that it has
     done."""
-    parts = Parts.of(Processes(path), selectors.DefaultSelector())
-    host = HostRequests(owner, parts.processes, pings.Echoes(parts.selector), parts.readings, parts.looks)
+    host = HostRequests(owner, Processes(path), selectors.DefaultSelector())
 
     def close() -> None:
-        parts.processes.kill_all()
+        host.processes.kill_all()
         with as_root(), suppress(TestbedError, OSError):
             shaper.undo(owner)
 
-    return Agent(host, parts, REQUESTS, AS_ROOT), close
+    return Agent(host, REQUESTS, AS_ROOT), close
 
 
 def run(agent: Agent, close: Callable[[], object]) -> NoReturn:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import platform
+import selectors
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
-from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
+from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.processes import Processes
+from testbed.lab.baremetal.on_hosts.readings import Readings
 from testbed.lab.baremetal.on_hosts.rights import as_root, run_as_user
 from testbed.lab.requests import request
 from testbed.machine.cgroups import limits
@@ -25,11 +26,14 @@ class AgentRequests:
     """The requests that all agents have.
 
     Attributes:
+        readings: what the controller is told of the machine while it watches.
         leaving: whether the agent is to go.
     """
 
-    def __init__(self, processes: Processes, readings: CpuReadings, looks: ProcessReadings) -> None:
-        self._processes, self._readings, self._looks = processes, readings, looks
+    def __init__(self, processes: Processes, selector: selectors.BaseSelector) -> None:
+        self.processes, self.selector = processes, selector
+        self.readings = Readings(processes.workers)
+        self._echoes = pings.Echoes(selector)
         self.leaving = False
 
     @request
@@ -46,7 +50,7 @@ class AgentRequests:
     @request
     def put(self, path: str, data: str, mode: int = 0o644, more: bool = False) -> None:
         """Write a file below the working directory, or add ``more`` to it."""
-        place = self._processes.room_for(path)
+        place = self.processes.room_for(path)
         if not more:
             place.unlink(missing_ok=True)
         with os.fdopen(os.open(place, ADDED), "ab") as file:
@@ -56,28 +60,27 @@ class AgentRequests:
     @request
     def signal_worker(self, number: int, process: str) -> None:
         """Signal one worker's session."""
-        self._processes.signal_worker(number, process)
+        self.processes.signal_worker(number, process)
 
     @request
     def kill(self) -> None:
         """End every worker; nobody is told."""
-        self._processes.kill_workers()
+        self.processes.kill_workers()
 
     @request
     def stopped(self) -> list[str]:
         """Workers that were stopped by a signal."""
-        return self._processes.stopped()
+        return self.processes.stopped()
 
     @request
     def cpu_s(self) -> dict[str, float]:
         """Processor time of each worker and of all that it has started."""
-        return self._processes.cpu_s()
+        return self.processes.cpu_s()
 
     @request
     def watch(self, on: bool) -> None:
         """Begin, or with ``on`` false end, telling how busy the CPUs are, and whether workers stand still."""
-        self._readings.watch(on)
-        self._looks.watch(on)
+        self.readings.watch(on)
 
     @request
     def leave(self) -> None:
@@ -85,9 +88,9 @@ class AgentRequests:
         self.leaving = True
         # What is in it, as its user may: the directory above it is root's. Workers may have closed some to themselves.
         for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-            run_as_user([*words, "--", str(self._processes.work)])
+            run_as_user([*words, "--", str(self.processes.work)])
         with as_root():
-            for folder in (self._processes.work, self._processes.work.parent):
+            for folder in (self.processes.work, self.processes.work.parent):
                 with suppress(OSError):  # it is gone, or other runs have theirs there
                     folder.rmdir()
 
@@ -107,9 +110,9 @@ class AgentRequests:
         from testbed.lab.baremetal.on_hosts import bursts
 
         ready, tell_ready = os.pipe()
-        path = self._processes.below(result)
+        path = self.processes.below(result)
         path.unlink(missing_ok=True)
-        pid = self._processes.beside(
+        pid = self.processes.beside(
             lambda: bursts.main(sends, receives, tell_ready, path, self._inside),
             "bursts.log",
             followed=result,

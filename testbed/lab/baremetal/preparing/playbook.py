@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.base.interrupt import ENDING
-from testbed.lab.baremetal.preparing.installed import PLAYBOOKS, check_installed
+from testbed.lab.baremetal.preparing.ansible import PLAYBOOKS, check_installed
 from testbed.lab.baremetal.preparing.inventory import Inventory
 
 CONNECT_TIMEOUT_S = 10

@@ -22,8 +22,7 @@ from testbed.lab.baremetal.controller.answers import (
     Whole,
     plain,
 )
-from testbed.lab.machines.on_machine.beats import MOST_TAKEN
-from testbed.lab.machines.on_machine.requests import ROWS_TOLD
+from testbed.lab.machines.on_machine.requests import MOST_TAKEN, ROWS_TOLD
 from testbed.lab.netns.readings.windows import MOST_ROWS
 
 DEEPEST, MOST_PARTS = 8, 10_000

@@ -192,7 +192,7 @@ class Said(Connection):
     """A connection over which a test says what it likes."""
 
     def __init__(self, name: str) -> None:
-        from testbed.lab.baremetal.controller.clock import Clock
+        from testbed.lab.baremetal.controller.connection import Clock
 
         self.name, self.clock = name, Clock()
 

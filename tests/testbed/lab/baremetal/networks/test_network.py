@@ -10,7 +10,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.experiment.own_links import with_own
 from testbed.lab.baremetal.networks import network
-from testbed.lab.baremetal.nics.wanted import Wanted
+from testbed.lab.baremetal.nics.readback import Wanted
 from testbed.lab.baremetal.preparing.inventory import Host, Inventory, InventoryNic
 from testbed.lab.base import LinkSettings
 from testbed.spec.links import Links
