@@ -16,7 +16,7 @@ COLUMNS = columns(Window)
 """Columns that a table must have."""
 MOST_BYTES = 2**24
 """Bytes that a table may have, however small its file: queues that are full all the time have one number. A trial's
-largest table, as ``testbed/lab/netns/readings/windows.py`` bounds it, has half of that."""
+largest table, as ``testbed/lab/netns/readings/queues.py`` bounds it, has half of that."""
 _LARGEST = 1e12
 """Far beyond what can wait, and how long a trial can take."""
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import answers, shipping
-from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
-from testbed.lab.baremetal.controller.fleet import Fleet, FleetMonitor, Started
-from testbed.lab.baremetal.machines import Attached, Losses, Machines
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection
+from testbed.lab.baremetal.controller.fleet import Fleet, Started
+from testbed.lab.baremetal.fleet_lab import FleetLab, listing
+from testbed.lab.baremetal.machines import Attached, Machines
 from testbed.lab.baremetal.networks import measuring
 from testbed.lab.baremetal.networks import network as networks
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
@@ -25,7 +25,7 @@ from testbed.lab.baremetal.preparing.playbook import Tell
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
-from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
+from testbed.lab.programs import Completed, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
@@ -39,7 +39,7 @@ def quiet(_: str) -> None:
     """Tell nobody."""
 
 
-class BaremetalLab:
+class BaremetalLab(FleetLab):
     """Lab of hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
 
     Args:
@@ -56,17 +56,11 @@ class BaremetalLab:
     real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:
+        super().__init__()
         self._tell = tell
         self._machines = Machines(inventory, tell, self._on_event, allow_missing=allow_missing)
-        self._losses = Losses()
-        self._fleet: Fleet | None = None
         self._network: networks.Placement | None = None
-        self._topology: Topology | None = None
         self._started: set[str] = set()
-        self._work: Path | None = None
-        self._changes: dict[int, LinkChange] = {}
-        self._description: dict[str, Any] = {}
-        self._ups = 0
         self._known: set[tuple[str, str]] = set()
         self._physical: list[dict[str, Any]] = []
 
@@ -78,14 +72,8 @@ class BaremetalLab:
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
 
-    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:  # noqa: ARG002 - as every lab's
-        """Keep the folder of the trial's files: each host has a folder of its own, and what is written there is brought
-        here."""
-        self._work = work.absolute()
-
     def written(self, node: int, folder: Path) -> Listing:
-        found = self._up().connections[node].ask(HostRequests.written(str(folder)))
-        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+        return listing(self._up().connections[node].ask(HostRequests.written(str(folder))))
 
     def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
         piece = self._up().connections[node].ask(HostRequests.read_written(str(folder), name, offset))
@@ -140,12 +128,6 @@ class BaremetalLab:
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
 
-    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
-        if isinstance(event, Lost):
-            self._losses.lost()
-        if self._fleet is not None:
-            self._fleet.on_event(connection, event)
-
     def _described(self, plan: networks.Placement, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
         for node, (host, wanted) in enumerate(zip(plan.hosts, plan.wanted, strict=True)):
@@ -160,17 +142,17 @@ class BaremetalLab:
             "hosts": hosts,
         }
 
-    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:  # noqa: ARG002
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> NoReturn:  # noqa: ARG002
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def patch(
         self,
         topology: Topology,
         dark_s: float,  # noqa: ARG002  # as the protocol has it
-        pairs: Iterable[tuple[int, int]] | None = None,  # noqa: ARG002
+        pairs: Iterable[tuple[int, int]] | None = None,
         lit: Callable[[], object] = lambda: None,  # noqa: ARG002
     ) -> Patched:
-        raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
+        self.plan_patch(topology, pairs)
 
     def agent(self) -> list[str]:
         """Return ``ssh``. Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would
@@ -185,15 +167,9 @@ class BaremetalLab:
         if not all(worker.program for worker in workers):
             fleet.ask(HostRequests.prepare(need_torch(workers)), START_TIMEOUT_S)  # so that all start together
         for worker in workers:
-            call, files, followed = shipping.launching(worker, self._site(worker.node))
-            for name, path in followed.items():
-                fleet.follow(worker.node, name, path)
-            Path(worker.log).touch()
-            connection = fleet.connections[worker.node]
-            for name, (data, mode) in files.items():
-                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
-            calls.append((connection, call))
-            fleet.expect(worker.process, worker.node)
+            call, of_worker = self._ship(worker, worker.node)
+            sent += of_worker
+            calls.append((fleet.connections[worker.node], call))
         for connection, answer in sent:
             connection.end(answer)
         started = [(connection, connection.begin(call)) for connection, call in calls]
@@ -205,18 +181,6 @@ class BaremetalLab:
         names = [nic.name for nic in host.nics]
         token = self._machines.token
         return shipping.Site(host, self._plan().physical, self._ups, token, names, f"{host.home}/work/{token}")
-
-    def exits(self) -> list[Exit]:
-        return self._up().exits()
-
-    def stopped(self) -> list[str]:
-        return self._up().stopped()
-
-    def cpu_s(self) -> dict[str, float]:
-        return self._up().cpu_s()
-
-    def kill(self) -> None:
-        self._up().kill()
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         raise LabError(
@@ -238,13 +202,9 @@ class BaremetalLab:
             fleet.connections[node].ask(HostRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
-        fleet, site = self._up(), self._site(node)
-        name = site.log(log)
-        fleet.follow(node, name, Path(log))
-        Path(log).touch()
-        there = shipping.program(program, site, shipping.Shipment(site, None))
-        call = HostRequests.start(there.words, there.environment, site.host.home, name)
-        return Started(fleet, node, fleet.connections[node].ask(call))
+        there, name = self._shipped(program, node, log, None)
+        call = HostRequests.start(there.words, there.environment, self._plan().hosts[node].home, name)
+        return Started(self._up(), node, self._up().connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, plan, fleet = self._topology, self._plan(), self._up()
@@ -332,11 +292,6 @@ class BaremetalLab:
         assert topology is not None
         return measuring.traffic(fleet, topology, ports)
 
-    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
-        """Add the line on every host: which host's processes read it is not known here."""
-        assert self._work is not None
-        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
-
     def watch_queues(self) -> bool:
         """Return False: a switch's queues are its own, and those of hosts would be read through SSH."""
         return False
@@ -366,28 +321,6 @@ class BaremetalLab:
         words = [named.get(word, word) for word in command]
         return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
-    def fileno(self) -> int:
-        """File descriptor that is readable once a host is lost."""
-        return self._losses.fileno()
-
-    def describe(self) -> dict[str, Any]:
-        if self._fleet is None:
-            return self._description
-        hosts = self._description.get("hosts", {})
-        clocked = {
-            name: {**one, "clock": clock}
-            for (name, one), clock in zip(hosts.items(), self._fleet.clocks(), strict=True)
-        }
-        return {**self._description, "clock_uncertainty_s": self._clock_uncertainty_s(), "hosts": clocked}
-
-    def monitor(self) -> FleetMonitor:
-        return FleetMonitor(self._up())
-
-    def _clock_uncertainty_s(self) -> float:
-        """Largest error of a time between moments on two hosts: the sum of the two largest uncertainties (s)."""
-        worst = sorted(one["uncertainty_s"] for one in self._up().clocks())
-        return sum(worst[-2:])
-
     def down(self) -> None:
         fleet, self._fleet, self._network, self._topology = self._fleet, None, None, None
         self._description = {}
@@ -395,24 +328,7 @@ class BaremetalLab:
             fleet.close()
         self._machines.undo()
 
-    def close(self) -> None:
-        with suppress(LabError):
-            self.down()
-        self._machines.close()
-        self._losses.close()
-
-    def _up(self) -> Fleet:
-        if self._fleet is None:
-            raise LabError("no network is up", fix="call up() first")
-        return self._fleet
-
     def _plan(self) -> networks.Placement:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
         return self._network
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

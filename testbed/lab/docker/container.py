@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.docker.inside import Inside
-from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.on_nodes.attached import Attached, Files
 from testbed.lab.programs import Program

@@ -12,7 +12,7 @@ from testbed.lab.base import SHARED
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
 from testbed.lab.docker.daemon import NO_HEALTHCHECK, labels
-from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.place import Containers
 from testbed.lab.netns.kernel_interface.kernel import NO_CORE_BYTES
 from testbed.lab.netns.on_nodes.mounts import mounted
 from testbed.lab.netns.sandbox_process import HUGE_PAGES

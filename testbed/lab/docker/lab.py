@@ -34,8 +34,8 @@ from testbed.lab.docker import copies, image
 from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import ContainerSettings, confinement
 from testbed.lab.docker.daemon import Daemon, container_name, labels
-from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import MOST_FILES
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
@@ -116,8 +116,7 @@ class DockerLab(NetnsLab):
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         if self._hosts:
             self.down()
-        assert self._topology is not None
-        hosts = plan.nodes[: self._topology.host_count]
+        hosts = [node for node in plan.nodes if node.mode == "host"]
         try:
             arrived = self._start_containers([node.name for node in hosts], plan.hosts_file)
             self._hosts = {node.index: arrived[node.name] for node in hosts}

@@ -13,18 +13,18 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import shipping
-from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost, become
-from testbed.lab.baremetal.controller.fleet import Fleet, FleetMonitor, Started
-from testbed.lab.baremetal.machines import Attached, Losses, Machines
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, become
+from testbed.lab.baremetal.controller.fleet import Fleet, Started
+from testbed.lab.baremetal.fleet_lab import FleetLab, listing
+from testbed.lab.baremetal.machines import Attached, Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import circuits, measuring
+from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.controller.relay import Relay
@@ -47,7 +47,7 @@ from testbed.lab.measurements import (
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.network.impairing import NETEM
-from testbed.lab.netns.network.patch import check_alike
+from testbed.lab.netns.network.patch import carry_out, check_alike
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.place import Opening
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -65,7 +65,7 @@ PINGS = 11
 TAKE = "take the lab netns"
 
 
-class MachinesLab:
+class MachinesLab(FleetLab):
     """One network over the machines of an Ansible inventory (see :class:`testbed.lab.base.Lab`).
 
     Raises:
@@ -77,19 +77,15 @@ class MachinesLab:
     real_switches = False
 
     def __init__(self, opening: Opening) -> None:
+        super().__init__()
         assert opening.inventory is not None
         self._spread, self._every_address = opening.options or Spread(), opening.every_address
-        self._losses = Losses()
-        self._fleet: Fleet | None = None
-        self._topology: Topology | None = None
         self._cut: Cut | None = None
         self._between: Underlay | None = None
         self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
         """Routes of a bridging switch that is to forward by address, too."""
         self._shares: list[Blueprint] = []
         self._started: dict[str, int] = {}
-        self._changes: dict[int, LinkChange] = {}
-        self._description: dict[str, Any] = {}
         self._opened: dict[Connection, Any] = {}
         """Answers of machines to the request that opened their labs, by connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
@@ -100,8 +96,7 @@ class MachinesLab:
         self._nics = Nics()
         self._relay: Relay | None = None
         self._hello: list[Any] = []
-        self._work, self._reads = Path("/"), list[str]()
-        self._ups = 0
+        self._reads: list[str] = []
         self._next_number = 1 + secrets.randbelow(MOST_NUMBER // 2)
         self._machines = Machines(
             opening.inventory, opening.tell, self._on_event, allow_missing=opening.allow_missing, agent=MACHINES
@@ -111,12 +106,6 @@ class MachinesLab:
     def names(self) -> list[str]:
         """Names of the machines, in the order of their numbers in a cut."""
         return [host.name for host in self._machines.inventory.hosts]
-
-    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
-        if isinstance(event, Lost):
-            self._losses.lost()
-        if self._fleet is not None:
-            self._fleet.on_event(connection, event)
 
     def _connected(self) -> list[Connection]:
         """Connections to all machines, each with a lab in which nothing needs to be up; new ones where some were lost.
@@ -179,13 +168,12 @@ class MachinesLab:
             one.end(answer)
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        """Keep the folder of the trial's files: machines have copies of what is needed, and what is written there is
-        brought here. They must have ``reads`` at the same places."""
-        self._work, self._reads = work.absolute(), [str(one.absolute()) for one in reads]
+        """Keep the folder of the trial's files. Machines must have ``reads`` at the same places."""
+        super().share(work)
+        self._reads = [str(one.absolute()) for one in reads]
 
     def written(self, node: int, folder: Path) -> Listing:
-        found = self._on(node).ask(MachineRequests.written(node, str(folder)))
-        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+        return listing(self._on(node).ask(MachineRequests.written(node, str(folder))))
 
     def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
         return bytes(self._on(node).ask(MachineRequests.read_written(node, str(folder), name, offset))["data"])
@@ -284,7 +272,7 @@ class MachinesLab:
                 planned = topology, self._plan_patch(topology, pairs)
             before, self._planned = self._topology, None
             assert before is not None
-            dark_at_s, lit_s = circuits.move(fleet, dark_s, self._leaving)
+            dark_at_s, lit_s = carry_out(self._patch_step, dark_s, self._leaving)
             lit()
             fleet.ask(MachineRequests.read_back_moved())
             self._topology = topology
@@ -292,6 +280,11 @@ class MachinesLab:
                 replace(one, impairments=was.impairments) for one, was in zip(planned[1], self._shares, strict=True)
             ]
             return Patched.between(before, topology, dark_at_s, lit_s)
+
+    def _patch_step(self, step: int) -> list[float]:
+        """Take a step of a patch on all machines; return when each had done so, by our clock."""
+        done_s = self._up().ask(MachineRequests.patch_step(step))
+        return [one.clock.local_s(at_s) for one, at_s in zip(self._up().connections, done_s, strict=True)]
 
     def agent(self) -> list[str]:
         _refuse("programs of one node start none on nodes of other machines")
@@ -308,15 +301,9 @@ class MachinesLab:
             fleet.ask(MachineRequests.listen(shipping.Shipment(self._site(0), self._work).name(str(gate))))
         for worker in workers:
             machine = self._machine(worker.node)
-            call, files, followed = shipping.launching(worker, self._site(machine), self._work)
-            for name, path in followed.items():
-                fleet.follow(machine, name, path)
-            Path(worker.log).touch()
-            for name, (data, mode) in files.items():
-                connection = fleet.connections[machine]
-                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
+            call, of_worker = self._ship(worker, machine, self._work)
+            sent += of_worker
             calls[machine].append({**call.arguments, "node": worker.node, "torch": worker.torch})
-            fleet.expect(worker.process, machine)
             self._started[worker.process] = worker.node
         for connection, answer in sent:
             connection.end(answer)
@@ -327,16 +314,7 @@ class MachinesLab:
         return shipping.Site(host, {}, self._ups, self._machines.token, ())
 
     def exits(self) -> list[Exit]:
-        return [replace(one, node=self._started[one.process]) for one in self._up().exits()]
-
-    def stopped(self) -> list[str]:
-        return self._up().stopped()
-
-    def cpu_s(self) -> dict[str, float]:
-        return self._up().cpu_s()
-
-    def kill(self) -> None:
-        self._up().kill()
+        return [replace(one, node=self._started[one.process]) for one in super().exits()]
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         """Impair links, each on the machine that has the end where its way of impairing works. If that is a bridging
@@ -365,14 +343,10 @@ class MachinesLab:
             fleet.connections[machine].ask(MachineRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
-        fleet, machine = self._up(), self._machine(node)
-        site = self._site(machine)
-        name = site.log(log)
-        fleet.follow(machine, name, Path(log))
-        Path(log).touch()
-        there = shipping.program(program, site, shipping.Shipment(site, self._work))
+        machine = self._machine(node)
+        there, name = self._shipped(program, machine, log, self._work)
         call = MachineRequests.start(node, there.words, there.environment, there.folder, name)
-        return Started(fleet, machine, fleet.connections[machine].ask(call))
+        return Started(self._up(), machine, self._on(node).ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, some = self._topology, defaultdict[int, list[dict[str, Any]]](list)
@@ -457,10 +431,6 @@ class MachinesLab:
                 found.append(Traffic(links, tuple(Stream(*s) for s in one["streams"]), one["at_s"], one["took_s"]))
         return found
 
-    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
-        """Add the line on every machine: which of them has the processes that read it is not known here."""
-        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
-
     def watch_queues(self) -> bool:
         """Begin to read queues on each machine, at moments of its own. A trial does so when it begins, so NICs are read
         from now on, too."""
@@ -504,26 +474,11 @@ class MachinesLab:
         ]
         return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
-    def fileno(self) -> int:
-        """File descriptor that is readable once a machine is lost."""
-        return self._losses.fileno()
-
     def describe(self) -> dict[str, Any]:
-        if self._fleet is None:
-            return self._description
-        clocks = self._fleet.clocks()
-        hosts = {
-            name: {**one, "clock": clock}
-            for (name, one), clock in zip(self._description.get("hosts", {}).items(), clocks, strict=True)
-        }
-        worst = sorted(one["uncertainty_s"] for one in clocks)
-        found = {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
+        found = super().describe()
         if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
-            found["underlay"] = self._nics.used(self.names)
+            found = {**found, "underlay": self._nics.used(self.names)}
         return found
-
-    def monitor(self) -> FleetMonitor:
-        return FleetMonitor(self._up())
 
     def down(self) -> None:
         self._leaving.set()
@@ -542,17 +497,6 @@ class MachinesLab:
         for one, answer in [(one, one.begin(MachineRequests.down())) for one in living]:
             one.end(answer, WORK_TIMEOUT_S)
 
-    def close(self) -> None:
-        with suppress(LabError):
-            self.down()
-        self._machines.close()
-        self._losses.close()
-
-    def _up(self) -> Fleet:
-        if self._fleet is None:
-            raise LabError("no network is up", fix="call up() first")
-        return self._fleet
-
     def _machine(self, node: int) -> int:
         self._up()
         assert self._cut is not None
@@ -561,12 +505,6 @@ class MachinesLab:
     def _on(self, node: int) -> Connection:
         """Connection to the machine that a node is on."""
         return self._up().connections[self._machine(node)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _counted(told: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:

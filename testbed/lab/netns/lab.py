@@ -28,7 +28,7 @@ from testbed.lab.netns.network.blueprint import (
     initial_impairments,
 )
 from testbed.lab.netns.network.impairing import NETEM
-from testbed.lab.netns.network.patch import check_alike, stay_dark
+from testbed.lab.netns.network.patch import carry_out, check_alike
 from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
@@ -74,7 +74,6 @@ class NetnsLab:
         self._changes: dict[int, LinkChange] = {}
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
-        self._topology: Topology | None = None
         self._started: set[str] = set()
         self._inner: dict[str, int] = {}
         """PIDs, in the sandbox, of processes of :meth:`launch`, by name."""
@@ -84,7 +83,6 @@ class NetnsLab:
         """:attr:`_inner` as it was when processes were last looked up, at :attr:`_sought_s`."""
         self._sought_s = 0.0
         self._reads: tuple[Path, ...] = ()
-        self._pairs: list[tuple[int, int]] = []
         self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
         """Routes of a bridge that is to forward by address, too."""
         self._sandbox = SandboxProcess()
@@ -120,11 +118,10 @@ class NetnsLab:
         self, topology: Topology, settings: LinkSettings, pairs: list[tuple[int, int]], plan: Blueprint
     ) -> None:
         """Build a network of this blueprint, and take it for what was asked for from now on."""
-        self._topology, self._pairs = topology, pairs
         self._routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
         self._started, self._inner, self._outer = set(), {}, {}
         self._description = self._build(plan)
-        self._asked = topology, settings, self._pairs
+        self._asked = topology, settings, pairs
         self._wanted, self._changes = plan, {}
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
@@ -147,11 +144,9 @@ class NetnsLab:
                 self._plan_patch(topology, pairs)
             assert self._planned is not None
             _, planned = self._planned
-            parted_s = self._sandbox.ask(Sandbox.part())
-            self._sandbox.ask(Sandbox.reroute())
-            stay_dark(parted_s + dark_s, self._leaving)
-            self._sandbox.ask(Sandbox.join())
-            lit_s = self._sandbox.ask(Sandbox.change_routes())
+            parted_s, lit_s = carry_out(
+                lambda step: [self._sandbox.ask(Sandbox.patch_step(step))], dark_s, self._leaving
+            )
             lit()
             self._sandbox.ask(Sandbox.read_back_moved())
             before, settings, at_first = self._needed()
@@ -189,9 +184,7 @@ class NetnsLab:
         return self._sandbox.ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        topology = self._topology
-        if topology is None:
-            raise LabError("no network is up", fix="call up() first")
+        topology = self._needed()[0]
         for link in wanted:
             if not 0 <= link < 2 * len(topology.links):
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
@@ -397,7 +390,7 @@ class NetnsLab:
             self._leaving.clear()
             self._sandbox.ask(Sandbox.down(), timeout_s=WORK_TIMEOUT_S)
         self._asked = self._planned = self._wanted = None
-        self._description, self._topology = {}, None
+        self._description = {}
 
     def fileno(self) -> int:
         """File descriptor for select(): readable when the lab has ended."""

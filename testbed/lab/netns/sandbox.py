@@ -1,6 +1,6 @@
 """The sandbox: owns every namespace, builds the network, starts and reaps all processes, as the caller asks one by one.
 
-It is the first process of a PID namespace (:mod:`testbed.lab.netns.first_process`).
+It is the first process of a PID namespace (:mod:`testbed.lab.netns.launcher`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.kernel_interface import capabilities, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError
 from testbed.lab.netns.network import patch
-from testbed.lab.netns.network.adjust import adjust
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
 from testbed.lab.netns.network.impairing import ByLine, ByNetem, Way
@@ -212,30 +211,15 @@ class Sandbox:
         self._patch = patch.plan(self._up().blueprint, blueprint)
 
     @request
-    def part(self) -> float:
-        """Begin to patch as planned: circuits that go are dark; return when they were."""
-        self._up().send(self._planned().parting)
-        return time.monotonic()
-
-    @request
-    def reroute(self) -> None:
-        """Go on with the patch: do what can be done while it is dark."""
-        self._up().send(self._planned().dark)
-
-    @request
-    def join(self) -> None:
-        """Go on with the patch: new circuits carry light."""
-        self._up().send(self._planned().joining)
-
-    @request
-    def change_routes(self) -> float:
-        """End the patch: new circuits are in use; return when they were."""
+    def patch_step(self, step: int) -> float:
+        """Take a step of the planned patch (:mod:`testbed.lab.netns.network.patch`); return when it was done."""
         network, planned = self._up(), self._planned()
-        network.send(planned.changing)
-        lit_s = time.monotonic()
-        impairments = network.blueprint.impairments  # which may have changed since it was planned
-        network.blueprint = replace(planned.after, impairments=impairments)
-        return lit_s
+        network.send(planned.steps[step])
+        done_s = time.monotonic()
+        if step == patch.CHANGE:
+            impairments = network.blueprint.impairments  # which may have changed since it was planned
+            network.blueprint = replace(planned.after, impairments=impairments)
+        return done_s
 
     @request
     def read_back_moved(self) -> None:
@@ -370,7 +354,7 @@ class Sandbox:
     @request
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         """Change links that are in use."""
-        adjust(self._up(), changes)
+        self._up().adjust(changes)
 
     @request
     def counters(self) -> list[Counters]:

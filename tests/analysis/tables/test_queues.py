@@ -11,7 +11,7 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.tables import queues
 from testbed.base.errors import OutputError
-from testbed.lab.netns.readings.windows import MOST_ROWS
+from testbed.lab.netns.readings.queues import MOST_ROWS
 
 TABLE = pd.DataFrame(
     {

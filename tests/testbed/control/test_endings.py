@@ -13,8 +13,8 @@ import pytest
 from testbed.base.errors import TrialError
 from testbed.control import endings
 from testbed.lab.baremetal.place import PLACE as BAREMETAL
-from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.place import PLACE as DOCKER
+from testbed.lab.docker.place import Containers
 from testbed.lab.netns.place import PLACE as NETNS
 from testbed.lab.place import DeclaredPlace
 from testbed.lab.programs import Exit

@@ -24,8 +24,8 @@ from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import ContainerSettings, confinement, names
 from testbed.lab.docker.daemon import Daemon, Owner
 from testbed.lab.docker.lab import for_all
-from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.on_nodes.attached import Attached, Files
 from testbed.lab.netns.on_nodes.processes import STATUS

@@ -14,9 +14,8 @@ from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.readings.streams import Streams
 
 ROOT_HANDLE = 0x7E570000
@@ -117,7 +116,7 @@ def differs(
 def _leads_to(netlink: RouteSocket, index: int) -> int | None:
     """Index of the interface to which everything goes that a NIC receives."""
     try:
-        return panel.read_joined(netlink.dump(panel.list_joined(index)))
+        return switching.read_joined(netlink.dump(switching.list_joined(index)))
     except (ValueError, NetlinkError):  # others' filters, or none
         return None
 

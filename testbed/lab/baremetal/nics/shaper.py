@@ -27,7 +27,7 @@ from testbed.base.errors import HostError
 from testbed.lab.baremetal.nics import readback, undoing
 from testbed.lab.baremetal.nics.readback import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
 from testbed.lab.baremetal.nics.undoing import State
-from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -39,7 +39,6 @@ from testbed.lab.netns.kernel_interface.netlink import (
     u32,
 )
 from testbed.lab.netns.kernel_interface.switching import INGRESS_HANDLE, TC_H_INGRESS
-from testbed.lab.netns.network import panel
 
 POLL_S = 1.0
 GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL, errno.EINVAL})
@@ -184,7 +183,7 @@ def _make(nic: Nic, index: int, netlink: RouteSocket) -> None:
         theirs = readback.indices(netlink)[ifb]
         requests = shaping.install(theirs, shape(nic, nic.in_bps), f"what arrives at {nic.name}")
         requests += [rtnetlink.set_up(theirs, ifb)]
-        requests += [panel.receive(index, nic.name), panel.join(index, theirs, nic.name)]
+        requests += [switching.make_panel_port(index, nic.name), switching.join(index, theirs, nic.name)]
         requests += shaping.install(index, shape(nic, nic.out_bps), nic.name)
     if nic.address:
         requests.append(rtnetlink.add_address(index, nic.address, 32, nic.name))

@@ -23,7 +23,7 @@ from testbed.lab.baremetal.controller.answers import (
     plain,
 )
 from testbed.lab.machines.on_machine.requests import MOST_TAKEN, ROWS_TOLD
-from testbed.lab.netns.readings.windows import MOST_ROWS
+from testbed.lab.netns.readings.queues import MOST_ROWS
 
 DEEPEST, MOST_PARTS = 8, 10_000
 """How deep a description may be, and of how many parts: a machine's says each distinct value once."""
@@ -129,8 +129,7 @@ MACHINES = AgentKind(
         "up": Description,
         "read_back": Description,
         "impair": Description,
-        "part": Number,
-        "change_routes": Number,
+        "patch_step": Number,
         "said": list[tuple[Whole, Said]],
         "spot_check": Looked,
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],

@@ -85,22 +85,9 @@ class ShareLab(NetnsLab):
         self._sandbox.ask(Sandbox.plan_patch(plan), timeout_s=WORK_TIMEOUT_S)
         self._next = plan
 
-    def part(self) -> float:
-        """Make the planned patch's circuits that go dark, as far as their panels are here; return when they were. This
-        and the following steps are those of :mod:`testbed.lab.netns.network.patch`."""
-        return self._sandbox.ask(Sandbox.part())
-
-    def reroute(self) -> None:
-        """Do what can be done while circuits are dark."""
-        self._sandbox.ask(Sandbox.reroute())
-
-    def join(self) -> None:
-        """Let new circuits carry light, as far as their panels are here."""
-        self._sandbox.ask(Sandbox.join())
-
-    def change_routes(self) -> float:
-        """End the patch; return when that was."""
-        return self._sandbox.ask(Sandbox.change_routes())
+    def patch_step(self, step: int) -> float:
+        """Take a step of the planned patch, as far as this machine has a share in it; return when it was done."""
+        return self._sandbox.ask(Sandbox.patch_step(step))
 
     def read_back_moved(self) -> None:
         """Read back what the patch changed here. Raises LabError: something differs."""

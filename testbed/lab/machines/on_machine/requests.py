@@ -272,29 +272,13 @@ class MachineRequests(AgentRequests):
 
     @request
     def plan_patch(self, share: str) -> None:
-        """Work out how the share becomes this one, pickled, which has other circuits. The next requests are the steps
-        of the patch (:mod:`testbed.lab.netns.network.patch`)."""
+        """Work out how the share becomes this one, pickled, which has other circuits."""
         self._lab.plan_share_patch(_unpacked(share))
 
     @request
-    def part(self) -> float:
-        """Make circuits that go dark; return when they were."""
-        return self._lab.part()
-
-    @request
-    def reroute(self) -> None:
-        """Do what can be done while it is dark."""
-        self._lab.reroute()
-
-    @request
-    def join(self) -> None:
-        """Let new circuits carry light."""
-        self._lab.join()
-
-    @request
-    def change_routes(self) -> float:
-        """Use new circuits; return when that was done."""
-        return self._lab.change_routes()
+    def patch_step(self, step: int) -> float:
+        """Take a step of the patch (:mod:`testbed.lab.netns.network.patch`); return when it was done."""
+        return self._lab.patch_step(step)
 
     @request
     def read_back_moved(self) -> None:

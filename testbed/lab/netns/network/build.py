@@ -14,16 +14,17 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkChange
+from testbed.lab.limits import HTB
 from testbed.lab.netns.kernel_interface import kernel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.kernel_interface.netem import Netem
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 
 SPARE_FILES = 64
@@ -140,6 +141,38 @@ class BuiltNetwork:
         found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed, self.root_handle)
         return shaping.blocked(found) if change.blocked else found
 
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links while they are in use: one batch of requests for each node. On return the kernel has
+        acknowledged all.
+
+        Raises:
+            SpecError: a rate that cannot be emulated.
+            LabError: links are not shaped, or the kernel refused; the link is named.
+        """
+        blueprint = self.blueprint
+        if not blueprint.settings.shaped:
+            raise LabError("links without shapers cannot be changed", fix="shape the links")
+        for change in changes:
+            if change.rate_bps is not None:
+                HTB.check_rate(change.rate_bps)
+        before = {change.directed_link: self.shape(blueprint.port(change.directed_link)) for change in changes}
+        for change in changes:
+            link = change.directed_link
+            self.changes[link] = self.changes.get(link, LinkChange(link)).then(change)
+        requests: defaultdict[int, list[Request]] = defaultdict(list)
+        for link, shape in before.items():
+            port = blueprint.port(link)
+            requests[blueprint.ends[link][0]] += shaping.change(
+                port.index, self.shape(port), blueprint.label(link), shape
+            )
+        try:
+            self.on_nodes(
+                [blueprint.nodes[index] for index in requests],
+                lambda node, netlink: netlink.send(requests[node.index]),
+            )
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to change the {error.strerror}") from error
+
     def command_line(self) -> int:
         """Run the builder's command line, if it has one; the exit status."""
         raise LabError("this lab has no command line of its own", fix="take testbed exec NODE -- COMMAND")
@@ -200,8 +233,8 @@ class BuiltNetwork:
         yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
         yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
         if node.mode == "panel":
-            yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
-            yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
+            yield from (switching.make_panel_port(port.index, f"{node.name}:{port.name}") for port in node.ports)
+            yield from (switching.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
 class LentNetwork(BuiltNetwork):

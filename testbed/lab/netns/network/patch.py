@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.kernel_interface import rtnetlink
+from testbed.lab.netns.kernel_interface import rtnetlink, switching
 from testbed.lab.netns.kernel_interface.netlink import Request
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan
 from testbed.topologies.model import Topology
 
+PART, REROUTE, JOIN, CHANGE = range(4)
+"""The steps, by their places in :attr:`Patch.steps`."""
 Requests = Mapping[int, list[Request]]
 """Requests by node."""
 
@@ -33,26 +35,32 @@ class Patch:
 
     before: Blueprint
     after: Blueprint
-    parting: Requests
-    dark: Requests
-    joining: Requests
-    changing: Requests
+    steps: tuple[Requests, ...]
 
     @property
     def touched(self) -> list[NodePlan]:
         """Nodes that the move changes."""
-        changed = {*self.parting, *self.dark, *self.joining, *self.changing}
-        return [self.after.nodes[index] for index in sorted(changed)]
+        return [self.after.nodes[index] for index in sorted({*chain.from_iterable(self.steps)})]
 
 
-def stay_dark(until_s: float, leaving: threading.Event) -> None:
-    """Wait until a moment (``time.monotonic``), or until ``leaving`` is set.
+def carry_out(step: Callable[[int], Sequence[float]], dark_s: float, leaving: threading.Event) -> tuple[float, float]:
+    """Carry out the move that was planned. Return when the first circuit was dark, and when the last new one was in
+    use (``time.monotonic``).
+
+    Args:
+        step: takes a step everywhere, and returns when each machine had done so.
+        dark_s: seconds for which each circuit is dark at least.
+        leaving: set when the network goes down meanwhile.
 
     Raises:
-        LabError: it is set, as the network goes down.
+        LabError: the network goes down; or what ``step`` raises.
     """
-    if leaving.wait(max(0.0, until_s - time.monotonic())):
+    parted_s = step(PART)
+    step(REROUTE)
+    if leaving.wait(max(0.0, max(parted_s) + dark_s - time.monotonic())):
         raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
+    step(JOIN)
+    return min(parted_s), max(step(CHANGE))
 
 
 def check_alike(up: Topology, topology: Topology) -> None:
@@ -70,27 +78,27 @@ def plan(before: Blueprint, after: Blueprint) -> Patch:
     steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {}, {})
     for node in after.own_nodes:
         was, index = before.nodes[node.index], node.index
-        steps[0][index] = list(_part(before, after, was))
+        steps[PART][index] = list(_part(before, after, was))
         wanted = {route.destination for route in (*was.routes, *node.routes)}
         lost = {destination for destination in wanted if way.is_lost(index, destination)}
-        steps[1][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
-        steps[2][index] = [*_join(before, after, node)]
-        steps[3][index] = [*_route(after, was, node, wanted - lost), *_leave(before, after, was)]
-    return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
+        steps[REROUTE][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
+        steps[JOIN][index] = [*_join(before, after, node)]
+        steps[CHANGE][index] = [*_route(after, was, node, wanted - lost), *_leave(before, after, was)]
+    return Patch(before, after, tuple({index: step[index] for index in step if step[index]} for step in steps))
 
 
 def _part(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
     stay = after.joined(after.nodes[was.index])
     for index, to in before.joined(was).items():
         if stay.get(index) != to:
-            yield panel.part(index, _name(before, index))
+            yield switching.part(index, _name(before, index))
 
 
 def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
     lit = before.joined(before.nodes[node.index])
     for index, to in after.joined(node).items():
         if lit.get(index) != to:
-            yield panel.join(index, to, _name(after, index))
+            yield switching.join(index, to, _name(after, index))
 
 
 def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:

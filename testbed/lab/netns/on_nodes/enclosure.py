@@ -13,8 +13,8 @@ first process, in namespaces of its own (mounts, processes, IPC, host name), whi
   before (:attr:`Enclosure.written`).
 
 A worker keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
-has no keys of the user's (:mod:`testbed.lab.netns.on_nodes.keys`). It can still read what the user who runs the lab can
-read.
+has no keys of the user's (:func:`testbed.lab.netns.kernel_interface.kernel.hide_keys`). It can still read what the user
+who runs the lab can read.
 
 Rejected: a user of its own for each node, which a lab without root cannot have, and which could not read a spec in
 root's home; Landlock, which knows no signals before Linux 6.12; a file system of its own, which the lab ``docker`` has.
@@ -36,7 +36,7 @@ from typing import NoReturn
 from testbed.base.errors import LabError
 from testbed.base.python import PACKAGE
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes import keys, mounts
+from testbed.lab.netns.on_nodes import mounts
 from testbed.lab.netns.on_nodes.calls import Calls
 from testbed.lab.netns.on_nodes.mounts import Held
 
@@ -211,7 +211,7 @@ def _first_process(name: str, namespace: int, view: View, line: socket.socket) -
         kernel.unshare(NAMESPACES)
         kernel.sethostname(name)
         written = furnish(view)
-        keys.hide()  # whether the kernel can; it must for all workers
+        kernel.hide_keys()  # whether the kernel can; it must for all workers
         calls = [_listen()] if view.agent else []
         _close_all_but({line.fileno(), *written, *(one.fileno() for one in calls)})
         socket.send_fds(line, [READY], written)

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from testbed.lab import homes
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes import keys, mounts
+from testbed.lab.netns.on_nodes import mounts
 from testbed.lab.netns.on_nodes.calls import Tell
 from testbed.lab.netns.on_nodes.enclosure import KEPT, Enclosure
 from testbed.lab.programs import Exit, Launch
@@ -65,7 +65,7 @@ class Place:
         if self.enclosure is not None:
             kernel.leave_no_core()
             kernel.keep_capabilities(KEPT)
-            keys.hide()
+            kernel.hide_keys()
 
 
 class Processes:

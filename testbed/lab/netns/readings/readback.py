@@ -21,7 +21,6 @@ from testbed.lab.measurements import Counters, Reading
 from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.kernel_interface.capabilities import congestion_controls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket, attributes
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.network.build import BuiltNetwork
 from testbed.lab.netns.network.impairing import Way
@@ -247,7 +246,7 @@ class _Summary:
         for port in node.ports if node.mode == "panel" else ():
             where = f"{node.name}:{port.name}"
             try:
-                found = panel.read_joined(netlink.dump(panel.list_joined(port.index)))
+                found = switching.read_joined(netlink.dump(switching.list_joined(port.index)))
             except (NetlinkError, ValueError) as error:
                 _differs(where, "circuit", "one that takes everything, or none", error)
             names = [
