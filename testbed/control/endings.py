@@ -216,11 +216,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
 
 def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list[dict[str, Any]]:
     """Read the lines of a samples file, as :func:`read`, each with all that processes write of its kind, in trials of
-    the kind ``of``.
-
-    Raises:
-        TrialError: as :func:`read`, or a line is not as processes write it.
-    """
+    the kind ``of``. Raises TrialError: as :func:`read`, or a line is not as processes write it."""
     lines = read(path, most_bytes)
     try:
         for line in lines:
@@ -251,11 +247,8 @@ def _not_samples(path: Path, why: str) -> TrialError:
 
 
 def size_bytes(path: Path) -> int:
-    """Size of a file that a process writes; 0 where there is none yet.
-
-    Raises:
-        TrialError: it has put something else in its place.
-    """
+    """Size of a file that a process writes; 0 where there is none yet. Raises TrialError: it has put something else in
+    its place."""
     try:
         return foreign.size_bytes(path)
     except UnfitError as error:

@@ -260,10 +260,7 @@ class BaremetalLab(FleetLab):
         return Reading(links, time.monotonic() - began_s, tuple(differs))
 
     def _take_in(self, read_back: Sequence[Mapping[str, Any]]) -> None:
-        """
-        Raises:
-            LabError: a host's kernel has something else than was asked for.
-        """
+        """Raises LabError: a host's kernel has something else than was asked for."""
         shapes: Counter[tuple[tuple[str, int], ...]] = Counter()
         for connection, wanted, one in zip(self._up().connections, self._plan().wanted, read_back, strict=True):
             if one["differs"]:

@@ -87,10 +87,7 @@ class Machines:
 
     def shape(self, plans: Mapping[str, Any]) -> None:
         """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.networks.network.plain`).
-
-        Raises:
-            HostError: it could not.
-        """
+        Raises HostError: it could not."""
         variables = {"testbed_digest": self._digest, "testbed_plans": plans}
         play("shape", self.inventory, variables, self._control, self._tell, limit=list(plans)).require(list(plans))
 
@@ -134,11 +131,7 @@ class Machines:
 
 
 def _facts(host: Host, found: Played) -> dict[str, Any]:
-    """Check and return the facts of a host.
-
-    Raises:
-        HostError: what it says of itself cannot be.
-    """
+    """Check and return the facts of a host. Raises HostError: what it says of itself cannot be."""
     try:
         return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
     except HostError as error:

@@ -38,11 +38,7 @@ class InventoryPlace(DeclaredPlace):
         return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
 
     def inventory(self, opening: Opening) -> Path:
-        """Return the inventory that a lab is opened with.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Return the inventory that a lab is opened with. Raises UsageError: there is none."""
         if opening.inventory is None:
             raise UsageError(f"the lab {self.name} needs to know its {self.machines}", fix=f"name them: {self.option}")
         return opening.inventory

@@ -31,8 +31,7 @@ from testbed.files import foreign
 from testbed.files.foreign import Listing
 from testbed.lab.base import LinkSettings, piece_of
 from testbed.lab.docker import copies, image
-from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import ContainerSettings, confinement
+from testbed.lab.docker.container import Container, ContainerSettings, check_limits, confinement
 from testbed.lab.docker.daemon import Daemon, container_name, labels
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.place import Containers
@@ -41,7 +40,7 @@ from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.network.blueprint import Blueprint
 from testbed.lab.netns.on_nodes.attached import Attached, Files, logged
-from testbed.lab.netns.on_nodes.zygote import ONE_THREAD
+from testbed.lab.netns.on_nodes.processes import ONE_THREAD
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from testbed.machine.monitor import Monitor
@@ -96,10 +95,7 @@ class DockerLab(NetnsLab):
         self._work, self._reads = work.absolute(), tuple(one.absolute() for one in reads)
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
-        """
-        Raises:
-            MissingToolError: the image has not been made, or cannot be a host.
-        """
+        """Raises MissingToolError: the image has not been made, or cannot be a host."""
         super().require(topology, settings)
         self._prepare_image()
 
@@ -140,10 +136,7 @@ class DockerLab(NetnsLab):
         return Path(f"/proc/self/fd/{self._copies[node][self._reads.index(folder.absolute())]}")
 
     def _start_containers(self, names: Sequence[str], hosts_file: str) -> dict[str, Container]:
-        """
-        Raises:
-            LabError: Docker refuses, or what runs in a container is not what was asked for.
-        """
+        """Raises LabError: Docker refuses, or what runs in a container is not what was asked for."""
         kind = self._prepare_image()
         self._listener = listener = Listener(names, self._call)
 
@@ -295,11 +288,7 @@ class DockerLab(NetnsLab):
             self._remove()
 
     def _remove(self) -> None:
-        """End the containers, and wait until Docker has removed them.
-
-        Raises:
-            LabError: it has not.
-        """
+        """End the containers, and wait until Docker has removed them. Raises LabError: it has not."""
         if self._listener is None:
             return
         listener, hosts = self._listener, list(self._hosts.values())
@@ -320,11 +309,8 @@ class DockerLab(NetnsLab):
 
 
 def check_ready() -> None:
-    """Look whether the lab can be had, with an image made from this machine.
-
-    Raises:
-        MissingToolError, PrivilegeError, UsageError: it cannot.
-    """
+    """Look whether the lab can be had, with an image made from this machine. Raises MissingToolError, PrivilegeError,
+    UsageError: it cannot."""
     image.require_local(_connect())
 
 

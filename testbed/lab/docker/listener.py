@@ -210,10 +210,7 @@ class Listener:
         line.close()
 
     def _check_allowed(self, door: Door) -> None:
-        """
-        Raises:
-            LabError: nothing in this trial has a need to start commands on other hosts, or it starts too many.
-        """
+        """Raises LabError: nothing in this trial has a need to start commands on other hosts, or it starts too many."""
         if not self._answers_calls:
             raise LabError("the scheme of this trial starts nothing on other hosts")
         if door.calls > len(self._doors):

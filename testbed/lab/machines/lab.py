@@ -28,10 +28,9 @@ from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.controller.relay import Relay
-from testbed.lab.machines.cut import Cut, cut
+from testbed.lab.machines.cut import MOST_NUMBER, OUTER_BYTES, Cut, Underlay, cut, impairing, share
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
-from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, impairing, share
 from testbed.lab.measurements import (
     Burst,
     Calibration,
@@ -109,10 +108,7 @@ class MachinesLab(FleetLab):
 
     def _connected(self) -> list[Connection]:
         """Connections to all machines, each with a lab in which nothing needs to be up; new ones where some were lost.
-
-        Raises:
-            LabError: one cannot be had.
-        """
+        Raises LabError: one cannot be had."""
         hosts = self._machines.inventory.hosts
         found = [self._connection(host) for host in hosts]
         asked = {
@@ -129,11 +125,8 @@ class MachinesLab(FleetLab):
         return found
 
     def _connection(self, host: Host) -> Connection:
-        """Connection to a machine: if that was lost in an earlier trial, as soon as the machine answers again.
-
-        Raises:
-            LabError: it does not.
-        """
+        """Connection to a machine: if that was lost in an earlier trial, as soon as the machine answers again. Raises
+        LabError: it does not."""
         until_s = time.monotonic() + BACK_S
         while True:
             found = self._machines.connect(host)
@@ -409,10 +402,7 @@ class MachinesLab(FleetLab):
         return sorted((Counters(*one) for counted in found for one in counted), key=lambda one: one.directed_link)
 
     def _check_links(self, machine: int, links: Sequence[int]) -> None:
-        """
-        Raises:
-            HostError: a machine tells of links that do not leave its nodes, or not of all that do.
-        """
+        """Raises HostError: a machine tells of links that do not leave its nodes, or not of all that do."""
         own = self._shares[machine].own_links
         if sorted(links) != own:
             raise HostError(
@@ -450,11 +440,8 @@ class MachinesLab(FleetLab):
         )
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
-        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine.
-
-        Raises:
-            LabError: a password is needed to be root there: the terminal is the command's.
-        """
+        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine. Raises
+        LabError: a password is needed to be root there: the terminal is the command's."""
         host = self._machines.inventory.hosts[self._machine(node)]
         root, password = become(host)
         if password:
@@ -530,11 +517,8 @@ def _without_router(topology: Topology) -> Topology:
 
 
 def _round_trips_s(connections: Sequence[Connection], addresses: Sequence[str]) -> dict[tuple[int, int], float]:
-    """Measure the shortest round trip (s) between each pair of machines.
-
-    Raises:
-        LabError: no packet comes back from one to another.
-    """
+    """Measure the shortest round trip (s) between each pair of machines. Raises LabError: no packet comes back from one
+    to another."""
     found = {}
     for a, b in combinations(range(len(connections)), 2):
         (port,) = connections[b].ask(MachineRequests.echo([[MACHINE, addresses[b]]]))

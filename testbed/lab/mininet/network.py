@@ -62,10 +62,7 @@ class Bridge(LinuxBridge):  # type: ignore[misc]
     isSetup = True  # noqa: N815  # Mininet's name: no need to look for brctl
 
     def start(self, _controllers: object) -> None:
-        """
-        Raises:
-            LabError: the kernel refused it.
-        """
+        """Raises LabError: the kernel refused it."""
         lines = [f"ip link add {self.name} type bridge stp_state 0", f"ip link set {self.name} up"]
         lines += [f"ip link set {port.name} master {self.name}" for port in self.intfList()]
         for line in lines:
@@ -131,10 +128,7 @@ class MininetNetwork(BuiltNetwork):
             self.on_every_node(self._check_limits)
 
     def _check_limits(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """
-        Raises:
-            LabError: a link has not the rate that Mininet was asked for.
-        """
+        """Raises LabError: a link has not the rate that Mininet was asked for."""
         for port in node.ports:
             link, handle = self.blueprint.label(port.directed_link), self.shape(port).class_handle
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -271,23 +270,14 @@ class NetnsLab:
             self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
-        """
-        Raises:
-            LabError: nothing could be measured; what the program said is told.
-        """
-        # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
-        from testbed.lab.netns.readings import calibration
-
-        with tempfile.TemporaryFile() as file:
-            file.write(calibration.request(pings, bursts).encode())
-            file.seek(0)
-            limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            done = run_and_collect(
-                lambda files: self._attached(Sandbox.calibrate, (file.fileno(), *files[1:])), ["calibration"], limit_s
-            )
+        """Raises LabError: nothing could be measured; what the program said is told."""
+        limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
+        start = partial(Sandbox.calibrate, pings, bursts)
+        done = run_and_collect(lambda files: self._attached(start, files), ["calibration"], limit_s)
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
-        return calibration.answer(done.stdout)
+        found = json.loads(done.stdout)
+        return Calibration(found["pings"], tuple(map(tuple, found["round_trips_s"])), tuple(found["rates_bps"]))
 
     def between_racks(self) -> list[dict[str, Any]]:
         """Return nothing: processes on switches measure these links."""
@@ -344,10 +334,7 @@ class NetnsLab:
         return self._sandbox.ask(Sandbox.congestion_controls())
 
     def try_enclosure(self) -> None:
-        """
-        Raises:
-            LabError: the kernel does not let workers be kept apart from the machine; it says what is refused.
-        """
+        """Raises LabError: the kernel does not let workers be kept apart from the machine; it says what is refused."""
         self._sandbox.ask(Sandbox.try_enclosure())
 
     def has_qdisc(self, kind: str) -> bool:
@@ -355,11 +342,8 @@ class NetnsLab:
         return self._sandbox.ask(Sandbox.has_qdisc(kind))
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
-        """Run one command on a node, without input, and wait for it.
-
-        Raises:
-            LabError: it did not end in time (it was killed), or the lab ended.
-        """
+        """Run one command on a node, without input, and wait for it. Raises LabError: it did not end in time (it was
+        killed), or the lab ended."""
         return run_and_collect(lambda files: self.attach(node, command, files), command, timeout_s)
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:

@@ -22,18 +22,17 @@ from testbed.base.errors import LabError, TestbedError
 from testbed.files import foreign
 from testbed.files.foreign import Listing
 from testbed.lab.base import SHARED, Impairment, LinkChange, LinkSettings, piece_of
-from testbed.lab.measurements import Counters, Queues, Reading, Traffic
+from testbed.lab.measurements import Burst, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.kernel_interface import capabilities, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError
 from testbed.lab.netns.network import patch
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
-from testbed.lab.netns.network.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.network.impairing import ByLine, ByNetem, Impairing
 from testbed.lab.netns.on_nodes import calls, processes
 from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
-from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, run_program
-from testbed.lab.netns.on_nodes.zygote import expect, worker_body
+from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, expect_jobs, run_program, worker_body
 from testbed.lab.netns.readings import readback
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.queues import Sampler
@@ -52,7 +51,7 @@ class Sandbox:
         self._channel = channel
         self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
-        self._way: Way | None = None
+        self._way: Impairing | None = None
         self._sampler: Sampler | None = None
         self._meter: Meter | None = None
         self._lent: dict[int, int] = {}
@@ -180,7 +179,7 @@ class Sandbox:
     def _impair(
         self,
         network: BuiltNetwork,
-        way: Way,
+        way: Impairing,
         wanted: Mapping[int, Impairment],
         routes: Mapping[int, tuple[StaticRoute, ...]],
     ) -> None:
@@ -290,11 +289,11 @@ class Sandbox:
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
 
     @request
-    def calibrate(self, files: Sequence[int]) -> int:
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst], files: Sequence[int]) -> int:
         """Start :mod:`.calibration`, in a process that needs no imports if workers have run here; files as for
         :meth:`run`."""
         namespaces = dict(self._up().namespaces)
-        body = partial(_calibrate, namespaces)
+        body = partial(_calibrate, namespaces, pings, bursts)
         return self._processes.call(self._place(min(namespaces)), body, files[:3], by_stream(files[3]))
 
     @request
@@ -314,7 +313,7 @@ class Sandbox:
         # All places first, so that all start at once.
         self._enclose([worker.node for worker in workers])
         places = [self._enclosed(worker.node) for worker in workers]
-        expect(workers)
+        expect_jobs(workers)
         return {
             worker.process: self._processes.launch(
                 worker, place, run_program if worker.program else worker_body(torch=torch)
@@ -444,7 +443,7 @@ class Sandbox:
             raise LabError("no network is up", fix="call up() first")
         return self._network
 
-    def _impairing(self) -> Way:
+    def _impairing(self) -> Impairing:
         self._up()
         assert self._way is not None
         return self._way
@@ -493,10 +492,10 @@ def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
     return LentNetwork(blueprint, lent) if lent else BuiltNetwork(blueprint)
 
 
-def _calibrate(namespaces: Mapping[int, int]) -> int:
+def _calibrate(namespaces: Mapping[int, int], pings: Sequence[Way], bursts: Sequence[Burst]) -> int:
     from testbed.lab.netns.readings import calibration  # with NumPy, which this process has once workers were forked
 
-    return calibration.main(namespaces)
+    return calibration.main(namespaces, pings, bursts)
 
 
 def _require(blueprint: Blueprint) -> None:

@@ -20,8 +20,7 @@ import pytest
 from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
 from testbed.lab.docker import daemon, image, inside, listener
 from testbed.lab.docker import lab as lab_module
-from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import ContainerSettings, confinement, names
+from testbed.lab.docker.container import Container, ContainerSettings, check_limits, confinement, names
 from testbed.lab.docker.daemon import Daemon, Owner
 from testbed.lab.docker.lab import for_all
 from testbed.lab.docker.listener import Listener

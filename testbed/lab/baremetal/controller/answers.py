@@ -226,11 +226,7 @@ class AgentKind:
         self._results: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in results.items()}
 
     def result(self, do: str, value: object) -> Any:
-        """Check the result of a request, as far as its form goes.
-
-        Raises:
-            HostError: it is of another kind.
-        """
+        """Check the result of a request, as far as its form goes. Raises HostError: it is of another kind."""
         return checked(self._results.get(do, _NOTHING), value, f"it answers {do!r}")
 
 
@@ -271,11 +267,7 @@ _LEFT: TypeAdapter[list[_Left]] = TypeAdapter(list[_Left])
 
 
 def message(line: bytes) -> Result | Refusal | Event:
-    """Parse a line of an agent.
-
-    Raises:
-        HostError: it is nothing that an agent says.
-    """
+    """Parse a line of an agent. Raises HostError: it is nothing that an agent says."""
     try:
         return _MESSAGE.validate_json(line)
     except ValidationError:
@@ -283,11 +275,8 @@ def message(line: bytes) -> Result | Refusal | Event:
 
 
 def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Check the facts about a host, which must have these NICs.
-
-    Raises:
-        HostError: it says something else, or not of all of them.
-    """
+    """Check the facts about a host, which must have these NICs. Raises HostError: it says something else, or not of all
+    of them."""
     found: Facts = checked(TypeAdapter(Facts), said, "Ansible's look at it says")
     missing = [name for name in names if name not in found.nics]
     if missing:
@@ -296,20 +285,13 @@ def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def left(said: object) -> list[dict[str, str]]:
-    """Check the list of what runs that were cut off have left.
-
-    Raises:
-        HostError: it says something else.
-    """
+    """Check the list of what runs that were cut off have left. Raises HostError: it says something else."""
     return [{**one} for one in checked(_LEFT, said, "the list of what is left there is")]
 
 
 def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
-    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s).
-
-    Raises:
-        HostError: a line says something else.
-    """
+    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s). Raises HostError: a line says
+    something else."""
     found = []
     for line in lines:
         try:
@@ -323,10 +305,7 @@ def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
 
 
 def as_many(found: Sequence[Any], count: int, what: str) -> None:
-    """
-    Raises:
-        HostError: there are fewer or more than were asked for.
-    """
+    """Raises HostError: there are fewer or more than were asked for."""
     if len(found) != count:
         raise HostError(f"it says {len(found)} {what}, asked was for {count}", fix=FIX)
 

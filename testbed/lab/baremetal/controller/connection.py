@@ -203,11 +203,8 @@ class Connection:
         self._thread.start()
 
     def begin(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> Pending[_T]:
-        """Send a request, and return the answer that is to come, within this time.
-
-        Raises:
-            LabError: the agent is gone.
-        """
+        """Send a request, and return the answer that is to come, within this time. Raises LabError: the agent is
+        gone."""
         answer: Pending[_T] = Future()
         with self._lock:
             if self.lost is not None:
@@ -223,11 +220,8 @@ class Connection:
         return answer
 
     def end(self, answer: Pending[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
-        """Wait for the result of a request.
-
-        Raises:
-            LabError: the host refused, which it says why; or it is gone, or slow.
-        """
+        """Wait for the result of a request. Raises LabError: the host refused, which it says why; or it is gone, or
+        slow."""
         return self._answered(answer, timeout_s)[0]
 
     def _answered(self, answer: Pending[_T], timeout_s: float) -> tuple[_T, float, float]:
@@ -324,10 +318,7 @@ class Connection:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """
-        Raises:
-            LabError: in place of a HostError about what this host says, with its name.
-        """
+        """Raises LabError: in place of a HostError about what this host says, with its name."""
         try:
             yield
         except HostError as error:

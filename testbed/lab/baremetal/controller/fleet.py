@@ -104,11 +104,8 @@ class Fleet:
         self._told_bytes[node, name] = 0
 
     def tell(self, name: str, said: Mapping[str, Any]) -> None:
-        """Add a line of JSON to the file of that name on every host, with its ``time`` on that host's clock.
-
-        Raises:
-            LabError: a host is lost, or cannot write it.
-        """
+        """Add a line of JSON to the file of that name on every host, with its ``time`` on that host's clock. Raises
+        LabError: a host is lost, or cannot write it."""
         lines = [json.dumps({**said, "time": one.clock.their_s(said["time"])}) + "\n" for one in self.connections]
         self.ask_each([HostRequests.put(name, base64.b64encode(one.encode()).decode(), more=True) for one in lines])
 
@@ -136,11 +133,7 @@ class Fleet:
         self._processes.clear()
 
     def exits(self) -> list[Exit]:
-        """Workers that ended since the last call.
-
-        Raises:
-            LabError: a host is lost.
-        """
+        """Workers that ended since the last call. Raises LabError: a host is lost."""
         self.check()
         found = []
         with suppress(queue.Empty):
@@ -149,19 +142,13 @@ class Fleet:
         return found
 
     def check(self) -> None:
-        """
-        Raises:
-            LabError: a host is lost.
-        """
+        """Raises LabError: a host is lost."""
         if self._lost:
             raise LabError("; ".join(one.problem for one in self._lost), fix=self._lost[0].fix)
 
     def wait_ended(self, node: int, pid: int, timeout_s: float) -> int:
-        """Wait for the end of a program that was started beside the workers; its status.
-
-        Raises:
-            LabError: it did not end in time.
-        """
+        """Wait for the end of a program that was started beside the workers; its status. Raises LabError: it did not
+        end in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: (node, pid) in self._ended or self._lost, timeout_s):
                 raise LabError(f"{self.connections[node].name}: a program did not end within {timeout_s:g} s")
@@ -174,11 +161,8 @@ class Fleet:
         return [{"offset_s": one.offset_s, "uncertainty_s": one.uncertainty_s} for one in best]
 
     def on_event(self, connection: Connection, event: Event | Lost) -> None:
-        """Take an event; called by a connection's thread.
-
-        Raises:
-            HostError: the host tells of what is not its own, or of too much.
-        """
+        """Take an event; called by a connection's thread. Raises HostError: the host tells of what is not its own, or
+        of too much."""
         node = self._node.get(id(connection))
         if node is None:
             return
@@ -240,11 +224,8 @@ class Fleet:
             raise HostError(f"it tells of {self._events[node]:,} things, more than can have happened", fix=answers.FIX)
 
     def _write(self, node: int, name: str, data: bytes) -> None:
-        """Append to the local file that was named when following began: a host names none.
-
-        Raises:
-            HostError: no file of that name is followed there, or it is too large, or it has a line without end.
-        """
+        """Append to the local file that was named when following began: a host names none. Raises HostError: no file of
+        that name is followed there, or it is too large, or it has a line without end."""
         path = self._files.get((node, name))
         if path is None:
             raise HostError(f"it tells of its file {name[:200]!r}, which nobody follows", fix=answers.FIX)

@@ -52,10 +52,7 @@ class Placement:
 
 
 def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> None:
-    """
-    Raises:
-        SpecError: these machines cannot stand for this topology.
-    """
+    """Raises SpecError: these machines cannot stand for this topology."""
     name = topology.expression
     if topology.panels is not None:
         raise SpecError(f"{name} has patch panels, which the lab baremetal has not", fix="take the lab netns for it")
@@ -155,10 +152,7 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
 
 def machines(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
     """Choose a machine for each host of the topology: in the inventory's order, rack by rack where switches have links.
-
-    Raises:
-        SpecError: the racks cannot be the topology's.
-    """
+    Raises SpecError: the racks cannot be the topology's."""
     if not between_switches(topology):
         return inventory.hosts[: topology.host_count]
     return assigned(topology, inventory)
@@ -173,11 +167,8 @@ def plan(
     owner: str,
     undo_s: float,
 ) -> Placement:
-    """Plan what to do to each host, so that each (source, destination) pair can talk.
-
-    Raises:
-        SpecError: traffic of a pair would have to pass a third host.
-    """
+    """Plan what to do to each host, so that each (source, destination) pair can talk. Raises SpecError: traffic of a
+    pair would have to pass a third host."""
     hosts = machines(topology, inventory)
     addresses = addressing.plan(topology)
     physical = {

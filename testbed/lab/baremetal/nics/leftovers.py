@@ -41,11 +41,7 @@ def find(home: str) -> list[dict[str, Any]]:
 
 
 def remove(home: str) -> None:
-    """Undo and delete what :func:`find` finds.
-
-    Raises:
-        HostError: it cannot be deleted.
-    """
+    """Undo and delete what :func:`find` finds. Raises HostError: it cannot be deleted."""
     for one in find(home):
         if one["owner"]:
             shaper.undo(one["owner"])

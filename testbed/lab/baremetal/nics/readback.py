@@ -237,11 +237,8 @@ class HostMeter:
         self._streams.close()
 
     def read(self) -> dict[str, Any]:
-        """Read the counts, as :class:`testbed.lab.baremetal.controller.answers.Metered`.
-
-        Raises:
-            MissingToolError: the kernel tells nothing of connections.
-        """
+        """Read the counts, as :class:`testbed.lab.baremetal.controller.answers.Metered`. Raises MissingToolError: the
+        kernel tells nothing of connections."""
         begun_s = time.monotonic()
         streams = self._streams.read()
         roots = [shaping.read_qdisc(body) for body in self._netlink.ask(self._asked)]

@@ -26,10 +26,7 @@ def check(
     answers: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Compare what each host's agent has heard of its kernel; return how much was read, for the lab's description.
-
-    Raises:
-        LabError: pyroute2 reads something else than was asked for.
-    """
+    Raises LabError: pyroute2 reads something else than was asked for."""
     changed = {plan.place(topology, link): change for link, change in changes.items()}
     for node, (host, wanted, answer) in enumerate(zip(plan.hosts, plan.wanted, answers, strict=True)):
         own = {(i, out): changed.get((node, i, out)) for i in range(len(wanted.nics)) for out in (True, False)}

@@ -104,11 +104,7 @@ def wait(since: float) -> None:
 
 
 def change(name: str, wanted: Nic, *, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
-    """Change one direction of a NIC while it is in use.
-
-    Raises:
-        HostError: the kernel refused.
-    """
+    """Change one direction of a NIC while it is in use. Raises HostError: the kernel refused."""
     with RouteSocket() as netlink:
         index = readback.indices(netlink)[name if out else readback.ifb_of(netlink, name)]
         with _named(name):
@@ -116,10 +112,7 @@ def change(name: str, wanted: Nic, *, out: bool, rate_bps: int, queue_bytes: int
 
 
 def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
-    """
-    Raises:
-        HostError: a NIC is not there, or is not to be touched.
-    """
+    """Raises HostError: a NIC is not there, or is not to be touched."""
     links = {one.name: one for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
     names = {one.index: one.name for one in links.values()}
     listed = [rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())]
@@ -253,10 +246,7 @@ def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _named(nic: str) -> Iterator[None]:
-    """
-    Raises:
-        HostError: in place of the kernel's refusal.
-    """
+    """Raises HostError: in place of the kernel's refusal."""
     try:
         yield
     except NetlinkError as error:

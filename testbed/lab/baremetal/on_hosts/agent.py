@@ -127,10 +127,7 @@ class Agent:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """
-    Raises:
-        HostError: it is no request.
-    """
+    """Raises HostError: it is no request."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):

@@ -26,6 +26,7 @@ from testbed.lab.baremetal.on_hosts.processes import Processes, program
 from testbed.lab.baremetal.on_hosts.rights import run_as_user
 from testbed.lab.base import PIECE_BYTES, SHARED_VARIABLE
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.on_nodes.processes import worker_body
 from testbed.lab.netns.readings.listening import listen
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
@@ -64,8 +65,6 @@ class HostRequests(AgentRequests):
     @request
     def prepare(self, torch: bool) -> None:
         """Import what the workers that are launched next need."""
-        from testbed.lab.netns.on_nodes.zygote import worker_body
-
         self._body = worker_body(torch=torch)
 
     @request

@@ -29,11 +29,7 @@ NEEDED_BY = "an inventory, as for the lab baremetal and --on ssh://, needs"
 
 
 def program(name: str) -> str:
-    """Path of a program of Ansible's, beside the Python that runs testbed.
-
-    Raises:
-        MissingToolError: it is not there.
-    """
+    """Path of a program of Ansible's, beside the Python that runs testbed. Raises MissingToolError: it is not there."""
     path = Path(sys.executable).parent / name
     if not path.exists():
         raise MissingToolError(f"{NEEDED_BY} {name}, which is not installed", fix=INSTALL)
@@ -41,10 +37,7 @@ def program(name: str) -> str:
 
 
 def check_installed() -> None:
-    """
-    Raises:
-        MissingToolError: Ansible, ansible-runner, ssh or the playbooks are not there.
-    """
+    """Raises MissingToolError: Ansible, ansible-runner, ssh or the playbooks are not there."""
     program("ansible-playbook")
     if importlib.util.find_spec("ansible_runner") is None:
         raise MissingToolError(f"{NEEDED_BY} ansible-runner, which is not installed", fix=INSTALL)
@@ -193,11 +186,8 @@ DUMP_TIMEOUT_S = 60.0
 
 
 def passwords() -> dict[str, str]:
-    """Variables for Ansible's environment, so that it has the passwords from wherever it runs.
-
-    Raises:
-        MissingToolError: Ansible is not installed.
-    """
+    """Variables for Ansible's environment, so that it has the passwords from wherever it runs. Raises MissingToolError:
+    Ansible is not installed."""
     places = (Path("ansible.cfg"), Path.home() / ".ansible.cfg", Path("/etc/ansible/ansible.cfg"))
     named = any(name in os.environ for name in ("ANSIBLE_CONFIG", *VAULT_VARIABLES.values()))
     if not named and not any(place.exists() for place in places):

@@ -181,10 +181,7 @@ def _nic(where: str, raw: object) -> tuple[InventoryNic, str]:
 
 
 def _check_distinct(inventory: Inventory) -> None:
-    """
-    Raises:
-        SpecError: two hosts have one address.
-    """
+    """Raises SpecError: two hosts have one address."""
     owners: dict[str, list[str]] = defaultdict(list)
     for host in inventory.hosts:
         reached, port = given(host.variables, ADDRESS) or host.name, str(given(host.variables, PORT) or 22)

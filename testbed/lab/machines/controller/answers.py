@@ -31,11 +31,7 @@ Seconds = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
 
 
 def described(value: dict[str, Any]) -> dict[str, Any]:
-    """Copy a description with plain text in it.
-
-    Raises:
-        ValueError: it is too large.
-    """
+    """Copy a description with plain text in it. Raises ValueError: it is too large."""
     left = MOST_PARTS
 
     def copy(one: Any, depth: int) -> Any:

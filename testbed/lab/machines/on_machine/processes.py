@@ -59,7 +59,7 @@ class ShareLab(NetnsLab):
 
         Args:
             topology: the whole network.
-            plan: its blueprint, as :func:`testbed.lab.machines.shares.share` makes it.
+            plan: its blueprint, as :func:`testbed.lab.machines.cut.share` makes it.
 
         Raises:
             LabError: the kernel reports something else than what was asked for.
@@ -69,11 +69,7 @@ class ShareLab(NetnsLab):
         self._numbers = self._sandbox.ask(Sandbox.namespaces())
 
     def verify(self) -> None:
-        """Read the share back again; :meth:`said` is for another decoder.
-
-        Raises:
-            LabError: something differs.
-        """
+        """Read the share back again; :meth:`said` is for another decoder. Raises LabError: something differs."""
         self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
 
     def said(self, chosen: readback.Sample) -> dict[int, Said]:
@@ -107,11 +103,7 @@ class ShareLab(NetnsLab):
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
         """Be in a node's network namespace meanwhile, or with a number below 0 in the machine's own: sockets that are
-        made belong there.
-
-        Raises:
-            LabError: the lab has ended.
-        """
+        made belong there. Raises LabError: the lab has ended."""
         home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
         try:
             there = self._opened(node)
@@ -123,11 +115,8 @@ class ShareLab(NetnsLab):
             os.close(home)
 
     def holder(self, node: int) -> tuple[int, int]:
-        """PID of the process that holds a node's network namespace, and its open file of it.
-
-        Raises:
-            LabError: the lab has ended.
-        """
+        """PID of the process that holds a node's network namespace, and its open file of it. Raises LabError: the lab
+        has ended."""
         first = first_child(self.launcher_pid)
         if first is None:
             raise LabError(ENDED, fix="start it again")

@@ -40,10 +40,7 @@ class QueueSocket:
     """Netfilter queue ``number`` of the network namespace that the calling thread is in when this is made."""
 
     def __init__(self, number: int, *, cuts: bool = False) -> None:
-        """
-        Raises:
-            LabError: the kernel refuses it.
-        """
+        """Raises LabError: the kernel refuses it."""
         self.number = number
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER)
         self.socket.bind((0, 0))

@@ -131,11 +131,8 @@ def list_joined(index: int) -> Request:
 
 
 def read_joined(bodies: Iterable[bytes]) -> int | None:
-    """The interface that a port is joined with, None for a dark one.
-
-    Raises:
-        ValueError: its filters are not one that takes everything.
-    """
+    """The interface that a port is joined with, None for a dark one. Raises ValueError: its filters are not one that
+    takes everything."""
     filters = [found for found in map(read_redirect, bodies) if found is not None]
     if len(filters) > 1 or any(mask != bytes(4) for mask, _, _ in filters):
         raise ValueError(f"{len(filters)} filters that look at frames")

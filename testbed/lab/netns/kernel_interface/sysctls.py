@@ -126,10 +126,7 @@ def write(values: dict[str, str], root: str = ROOT) -> None:
 
 
 def require_control(name: str) -> None:
-    """
-    Raises:
-        PrivilegeError: the kernel keeps this congestion control from us.
-    """
+    """Raises PrivilegeError: the kernel keeps this congestion control from us."""
     if name not in read(ALLOWED_CONGESTION_CONTROL).split():
         raise _kept_from_us(name)
 

@@ -240,11 +240,7 @@ def blueprint(
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
-    """Impairment of each directed link that has one from the start.
-
-    Raises:
-        SpecError: no link can be so impaired.
-    """
+    """Impairment of each directed link that has one from the start. Raises SpecError: no link can be so impaired."""
     found: dict[int, Impairment] = {}
     for number, link in enumerate(topology.links):
         try:
@@ -264,11 +260,8 @@ def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int,
 def crossing(
     topology: Topology, pairs: Iterable[tuple[int, int]], switch: int, *, every_address: bool = False
 ) -> tuple[StaticRoute, ...]:
-    """The routes of a bridging switch that is to forward by address as well.
-
-    Raises:
-        TopologyError: where a packet is to go depends there on where it comes from, which a route cannot say.
-    """
+    """The routes of a bridging switch that is to forward by address as well. Raises TopologyError: where a packet is to
+    go depends there on where it comes from, which a route cannot say."""
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])

@@ -53,11 +53,7 @@ class BuiltNetwork:
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
-        """Build the whole network.
-
-        Raises:
-            LabError: the kernel refused something; it is named.
-        """
+        """Build the whole network. Raises LabError: the kernel refused something; it is named."""
         allow_files(len(self.blueprint.own_nodes) + SPARE_FILES)
         try:
             self._make_namespaces()
@@ -82,11 +78,7 @@ class BuiltNetwork:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
     def send(self, requests: Mapping[int, Sequence[Request]]) -> None:
-        """Carry out requests, by node.
-
-        Raises:
-            LabError: the kernel refused one; it is named.
-        """
+        """Carry out requests, by node. Raises LabError: the kernel refused one; it is named."""
         nodes = [self.blueprint.nodes[index] for index in requests]
         try:
             self.on_nodes(nodes, lambda node, netlink: netlink.send(requests[node.index]))
@@ -289,11 +281,7 @@ def _unshare_network(made: int, needed: int) -> None:
 
 
 def allow_files(needed: int) -> None:
-    """Raise the soft limit of open files as far as needed.
-
-    Raises:
-        LabError: the hard limit is lower.
-    """
+    """Raise the soft limit of open files as far as needed. Raises LabError: the hard limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return

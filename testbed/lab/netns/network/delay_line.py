@@ -293,11 +293,7 @@ def late_s(counted: Sequence[int], share: float) -> float:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the compiled loop.
-
-    Raises:
-        MissingToolError: there is none for this machine, or it is of another version.
-    """
+    """Load the compiled loop. Raises MissingToolError: there is none for this machine, or it is of another version."""
     return compiled.require(LIBRARY, VERSION, _FUNCTIONS, "the compiled loop of the delay line")
 
 

@@ -64,10 +64,7 @@ def carry_out(step: Callable[[int], Sequence[float]], dark_s: float, leaving: th
 
 
 def check_alike(up: Topology, topology: Topology) -> None:
-    """
-    Raises:
-        LabError: what is up does not become this network by moves of circuits.
-    """
+    """Raises LabError: what is up does not become this network by moves of circuits."""
     if replace(topology, panels=up.panels) != up:
         raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
 

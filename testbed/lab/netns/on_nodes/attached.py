@@ -33,11 +33,8 @@ class Attached:
         return self._status.fileno()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Wait for the end and return the exit status, or minus the signal that ended it.
-
-        Raises:
-            LabError: the lab ended first, ``timeout_s`` have passed, or the end is told to be at no possible time.
-        """
+        """Wait for the end and return the exit status, or minus the signal that ended it. Raises LabError: the lab
+        ended first, ``timeout_s`` have passed, or the end is told to be at no possible time."""
         with self._status:
             self._status.settimeout(timeout_s)
             try:

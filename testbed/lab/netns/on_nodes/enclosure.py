@@ -100,10 +100,7 @@ class Enclosure:
     """Open folders of what its programs wrote into the view's copies, in their order."""
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
-        """
-        Raises:
-            OSError: the kernel has no process for it.
-        """
+        """Raises OSError: the kernel has no process for it."""
         self._name, self._calls = name, view.agent
         with ExitStack() as undo:
             self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -120,11 +117,8 @@ class Enclosure:
             undo.pop_all()
 
     def wait(self) -> None:
-        """Return once the first process has made all that the others see.
-
-        Raises:
-            LabError: the kernel refuses something, which is named, or it takes too long.
-        """
+        """Return once the first process has made all that the others see. Raises LabError: the kernel refuses
+        something, which is named, or it takes too long."""
         self.written = _await(self._name, self._said)
         self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         if self._calls:
@@ -134,10 +128,7 @@ class Enclosure:
 
     def fork(self) -> int:
         """Fork, as :func:`os.fork`, a child that is among the node's processes; it has to :meth:`enter` the rest.
-
-        Raises:
-            LabError: the first process has ended, so the kernel has no place for others.
-        """
+        Raises LabError: the first process has ended, so the kernel has no place for others."""
         try:
             kernel.setns(self._there, kernel.CLONE_NEWPID)
             return self._fork()
@@ -181,11 +172,8 @@ class Enclosure:
 
 
 def _await(name: str, line: socket.socket) -> tuple[int, ...]:
-    """Wait until a first process has made all that the others see; return the open folders that it sends.
-
-    Raises:
-        LabError: it could not, or takes too long.
-    """
+    """Wait until a first process has made all that the others see; return the open folders that it sends. Raises
+    LabError: it could not, or takes too long."""
     line.settimeout(FURNISH_S)
     folders: list[int] = []
     try:

@@ -23,7 +23,7 @@ from testbed.lab.netns.kernel_interface.capabilities import congestion_controls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket, attributes
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.network.build import BuiltNetwork
-from testbed.lab.netns.network.impairing import Way
+from testbed.lab.netns.network.impairing import Impairing
 from testbed.lab.netns.readings.listening import Said, listen
 
 CARRIER_TIMEOUT_S = 5.0
@@ -44,12 +44,9 @@ class Sample:
     routed: tuple[int, ...]
 
 
-def verify(network: BuiltNetwork, way: Way) -> dict[str, Any]:
-    """Read everything back and return it summarised, for the run's ``env.json``.
-
-    Raises:
-        LabError: something differs; the link or node, what was asked and what was found are named.
-    """
+def verify(network: BuiltNetwork, way: Impairing) -> dict[str, Any]:
+    """Read everything back and return it summarised, for the run's ``env.json``. Raises LabError: something differs;
+    the link or node, what was asked and what was found are named."""
     with _Summary(network, way) as summary:
         try:
             network.on_every_node(summary.check)
@@ -59,12 +56,8 @@ def verify(network: BuiltNetwork, way: Way) -> dict[str, Any]:
         return summary.result()
 
 
-def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> None:
-    """Read some nodes back.
-
-    Raises:
-        LabError: something differs.
-    """
+def verify_nodes(network: BuiltNetwork, way: Impairing, nodes: Iterable[NodePlan]) -> None:
+    """Read some nodes back. Raises LabError: something differs."""
     with _Summary(network, way) as summary:
         try:
             network.on_nodes(nodes, summary.check)
@@ -72,7 +65,7 @@ def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> 
             raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
 
-def spot_check(network: BuiltNetwork, way: Way) -> Reading:
+def spot_check(network: BuiltNetwork, way: Impairing) -> Reading:
     """Read the shapers of nodes in random order, until that has taken :data:`SPOT_CHECK_S`."""
     began_s = time.thread_time()
     draw = random.SystemRandom()
@@ -98,11 +91,7 @@ def spot_check(network: BuiltNetwork, way: Way) -> Reading:
 
 
 def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
-    """Ask the kernel about some nodes; its messages, not decoded.
-
-    Raises:
-        LabError: it cannot be asked.
-    """
+    """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
     found: dict[int, Said] = {}
     routed = set(chosen.routed)
 
@@ -123,7 +112,7 @@ def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
 class _Summary:
     """Summary of what was read back: checks node after node and keeps what was seen."""
 
-    def __init__(self, network: BuiltNetwork, way: Way) -> None:
+    def __init__(self, network: BuiltNetwork, way: Impairing) -> None:
         self.network, self.way = network, way
         self.blueprint = network.blueprint
         self.settings = network.blueprint.settings
@@ -173,10 +162,7 @@ class _Summary:
             _compare(link, "large packets (bytes)", min(most, self.blueprint.packet_bytes), self.packet_bytes)
 
     def check_shapers(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """
-        Raises:
-            LabError: a port's shaper or queue is not what was asked for.
-        """
+        """Raises LabError: a port's shaper or queue is not what was asked for."""
         listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
         kinds = {(q.index, q.parent): q for q in listed}
         if not self.settings.shaped:
@@ -332,7 +318,7 @@ def impairments(blueprint: Blueprint) -> list[dict[str, Any]]:
     return [{"directed_links": count, **asdict(one)} for one, count in counted.items()]
 
 
-def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
+def counters(network: BuiltNetwork, way: Impairing) -> list[Counters]:
     """Counters of each directed link, of what left through it, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue

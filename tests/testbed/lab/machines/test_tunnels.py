@@ -17,9 +17,8 @@ import pytest
 
 from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.lab.machines.cut import Cut, cut
+from testbed.lab.machines.cut import Cut, Underlay, cut, impairing, share
 from testbed.lab.machines.on_machine.processes import ShareLab
-from testbed.lab.machines.shares import Underlay, impairing, share
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.kernel_interface.rtnetlink import (
     Interface,
