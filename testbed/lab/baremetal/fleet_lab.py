@@ -17,7 +17,6 @@ from testbed.lab.baremetal.machines import Losses, Machines
 from testbed.lab.base import LinkChange
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.lab.requests import Call
-from testbed.topologies.model import Topology
 
 
 class FleetLab:
@@ -28,7 +27,6 @@ class FleetLab:
     def __init__(self) -> None:
         self._losses = Losses()
         self._fleet: Fleet | None = None
-        self._topology: Topology | None = None
         self._work: Path | None = None
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}

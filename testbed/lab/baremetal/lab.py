@@ -86,14 +86,14 @@ class BaremetalLab(FleetLab):
         plan = networks.plan(
             topology, settings, pairs, self.inventory, self._machines.macs(), self._machines.owner, UNDO_S
         )
-        self._topology, self._network, self._changes = topology, plan, {}
+        self._network, self._changes = plan, {}
         self._started = set()
         self._ups += 1
         try:
             self._fleet = fleet = Fleet([self._machines.connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
             hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
-            self._shape(plan, topology)
+            self._shape(plan)
             self._description = self._described(plan, hello, settings)
             self._take_in(fleet.ask_each([HostRequests.shaped(networks.plain(one)) for one in plan.wanted]))
             fleet.begin()
@@ -105,7 +105,7 @@ class BaremetalLab(FleetLab):
                 self.down()
             raise
 
-    def _shape(self, plan: networks.Placement, topology: Topology) -> None:
+    def _shape(self, plan: networks.Placement) -> None:
         """Shape the hosts' NICs. NICs that are new to this lab are measured and then shaped by the playbook; from then
         on the agents, which are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
@@ -113,17 +113,17 @@ class BaremetalLab(FleetLab):
         if used <= self._known:
             self._up().ask_each([HostRequests.shape(one, arm=True) for one in plans])
             return
-        self._probe(plan, topology)
+        self._probe(plan)
         names = [host.name for host in plan.hosts]
         self._machines.shape(dict(zip(names, plans, strict=True)))
         self._known |= used
 
-    def _probe(self, plan: networks.Placement, topology: Topology) -> None:
+    def _probe(self, plan: networks.Placement) -> None:
         """Measure how fast the NICs are without shaping."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
         fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
-        self._physical = measuring.physical(fleet, plan, topology)
+        self._physical = measuring.physical(fleet, plan)
         fleet.ask(HostRequests.undo())
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
@@ -161,8 +161,7 @@ class BaremetalLab(FleetLab):
 
     def launch(self, workers: Sequence[Launch]) -> None:
         fleet, sent, calls = self._up(), [], []
-        assert self._topology is not None
-        check_launches(workers, self._topology)
+        check_launches(workers, self._plan().topology)
         self._started |= {worker.process for worker in workers}
         if not all(worker.program for worker in workers):
             fleet.ask(HostRequests.prepare(need_torch(workers)), START_TIMEOUT_S)  # so that all start together
@@ -189,8 +188,7 @@ class BaremetalLab(FleetLab):
         )
 
     def signal(self, target: str, number: int) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet, topology = self._up(), self._plan().topology
         check_target(target, topology, self._started)
         if topology.index.get(target, 0) >= len(fleet.connections):
             raise LabError(
@@ -207,23 +205,22 @@ class BaremetalLab(FleetLab):
         return Started(self._up(), node, self._up().connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        topology, plan, fleet = self._topology, self._plan(), self._up()
-        assert topology is not None
+        plan, fleet = self._plan(), self._up()
         asked: list[tuple[Connection, Call[None]]] = []
         for change in changes:
             link = change.directed_link
             if change.rate_bps is not None:
                 HTB.check_rate(change.rate_bps)
             now = self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
-            where = plan.place(topology, link)
+            where = plan.place(link)
             if where is None:
                 raise LabError(
-                    f"{networks.label(topology, link)}: the lab baremetal cannot change links between switches, which "
+                    f"{plan.label(link)}: the lab baremetal cannot change links between switches, which "
                     "are the network's that is there",
                     fix="name a link of a host, or take the lab netns",
                 )
             node, nic, out = where
-            rate_bps = now.rate_bps or topology.links[link // 2].rate_bps
+            rate_bps = now.rate_bps or plan.topology.links[link // 2].rate_bps
             call = HostRequests.adjust(nic, out, rate_bps, now.queue_bytes, bool(now.blocked))
             asked.append((fleet.connections[node], call))
         begun = [(connection, connection.begin(call)) for connection, call in asked]
@@ -234,16 +231,14 @@ class BaremetalLab(FleetLab):
         return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
 
     def between_racks(self) -> list[dict[str, Any]]:
-        assert self._topology is not None
-        return measuring.between_racks(self._up(), self._plan(), self._topology)
+        return measuring.between_racks(self._up(), self._plan())
 
     def verify(self) -> None:
         from testbed.lab.baremetal.nics import second_reading  # here, for pyroute2 takes 0.15 s
 
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet = self._up()
         self._take_in(fleet.ask(HostRequests.verify()))
-        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask(HostRequests.said()))
+        read = second_reading.check(self._plan(), self._changes, fleet.ask(HostRequests.said()))
         self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
@@ -271,23 +266,20 @@ class BaremetalLab(FleetLab):
         self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
-        topology, plan, by_node = self._topology, self._plan(), self._up().ask(HostRequests.counters())
-        assert topology is not None
+        plan, by_node = self._plan(), self._up().ask(HostRequests.counters())
         for connection, wanted, counted in zip(self._up().connections, plan.wanted, by_node, strict=True):
             with connection.named():
                 answers.as_many(counted, len(wanted.nics), "counters of NICs")
         found = []
-        for link in range(2 * len(topology.links)):
-            where = plan.place(topology, link)
+        for link in range(2 * len(plan.topology.links)):
+            where = plan.place(link)
             if where is not None:
                 node, nic, out = where
                 found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
         return found
 
     def traffic(self, ports: range) -> Sequence[Traffic]:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
-        return measuring.traffic(fleet, topology, ports)
+        return measuring.traffic(self._up(), self._plan().topology, ports)
 
     def watch_queues(self) -> bool:
         """Return False: a switch's queues are its own, and those of hosts would be read through SSH."""
@@ -307,8 +299,7 @@ class BaremetalLab(FleetLab):
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
         """Run a command on a host for ``testbed exec``, as the user that the inventory names; words that name hosts of
         the topology become their training addresses."""
-        assert self._topology is not None
-        plan, topology = self._plan(), self._topology
+        plan, topology = self._plan(), self._plan().topology
         addresses = addressing.plan(topology)
         named = {
             topology.nodes[other].name: plan.physical[addresses.arrival(node, other)]
@@ -319,7 +310,7 @@ class BaremetalLab(FleetLab):
         return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
     def down(self) -> None:
-        fleet, self._fleet, self._network, self._topology = self._fleet, None, None, None
+        fleet, self._fleet, self._network = self._fleet, None, None
         self._description = {}
         if fleet is not None:
             fleet.close()

@@ -9,11 +9,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
@@ -61,7 +61,23 @@ BACK_S, AGAIN_S = 60.0, 1.0
 """Seconds that a trial waits for a machine that was lost in an earlier one, and between two attempts to reach it."""
 PINGS = 11
 """Number of round trips between two machines, of which the shortest counts."""
-TAKE = "take the lab netns"
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A network over machines: what was asked for, where its nodes are, and what is between machines.
+
+    Attributes:
+        routes_at: routes of a bridging switch that is to forward by address, too.
+    """
+
+    topology: Topology
+    settings: LinkSettings
+    pairs: list[tuple[int, int]]
+    by_netem: bool
+    cut: Cut
+    between: Underlay
+    routes_at: Callable[[int], tuple[StaticRoute, ...]]
 
 
 class MachinesLab(FleetLab):
@@ -79,16 +95,12 @@ class MachinesLab(FleetLab):
         super().__init__()
         assert opening.inventory is not None
         self._spread, self._every_address = opening.options or Spread(), opening.every_address
-        self._cut: Cut | None = None
-        self._between: Underlay | None = None
-        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
-        """Routes of a bridging switch that is to forward by address, too."""
+        self._network: _Network | None = None
         self._shares: list[Blueprint] = []
         self._started: dict[str, int] = {}
         self._opened: dict[Connection, Any] = {}
         """Answers of machines to the request that opened their labs, by connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
-        self._settings, self._pairs, self._by_netem = LinkSettings(), list[tuple[int, int]](), False
         self._patching, self._leaving = threading.Lock(), threading.Event()
         self._planned: tuple[Topology, list[Blueprint]] | None = None
         """Network whose circuits the machines have planned to move to, and its shares."""
@@ -146,11 +158,6 @@ class MachinesLab(FleetLab):
         addresses, mtus = (tuple(one[key] for one in opened) for key in ("address", "mtu"))
         return Underlay(tuple(self.names), addresses, mtus, self._next_number, self._round_trips_s)
 
-    @property
-    def _host_nics(self) -> list[str]:
-        """Names of the NICs that tunnels go over, by machine."""
-        return [host.nics[0].name for host in self._machines.inventory.hosts]
-
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         connections = self._connected()
         found = cut(topology, self.names, self._spread.place)
@@ -176,20 +183,18 @@ class MachinesLab(FleetLab):
         self.require(topology, settings)
         connections = self._connected()
         underlay = self._underlay(connections)
-        asked = list(pairs)
-        self._settings, self._pairs = settings, asked
-        self._by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
-        whole = self._blueprint(topology, asked)
-        self._cut, self._topology, self._between = cut(topology, self.names, self._spread.place), topology, underlay
-        self._routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
-        self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
+        asked, found = list(pairs), cut(topology, self.names, self._spread.place)
+        by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
+        routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
+        net = self._network = _Network(topology, settings, asked, by_netem, found, underlay, routes_at)
+        self._shares = self._cut_up(net, topology, asked)
         self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
         self._started, self._changes, self._ups = {}, {}, self._ups + 1
         self._fleet = fleet = Fleet(connections, SILENT_S)
         sent = _without_router(topology), settings
         try:
             ends = [(self._opened[one]["address"], self._opened[one]["port"]) for one in connections]
-            self._nics.measure(fleet, ends, self._host_nics)
+            self._nics.measure(fleet, ends, [host.nics[0].name for host in self._machines.inventory.hosts])
             calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
             self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
             self._nics.allow(self._most_bps())
@@ -199,15 +204,15 @@ class MachinesLab(FleetLab):
                 self.down()
             raise
 
-    def _blueprint(self, topology: Topology, pairs: list[tuple[int, int]]) -> Blueprint:
+    def _cut_up(self, net: _Network, topology: Topology, pairs: list[tuple[int, int]]) -> list[Blueprint]:
+        """Make the share of each machine in a network, or in one with other circuits."""
         every = self._every_address
-        return blueprint(topology, self._settings, pairs, every_address=every, by_netem=self._by_netem)
+        whole = blueprint(topology, net.settings, pairs, every_address=every, by_netem=net.by_netem)
+        return [share(whole, net.cut, net.between, number) for number in range(len(self.names))]
 
     def _merged(self, described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Join what machines say of their shares: by machine, and what the whole network has."""
-        topology, found = self._topology, self._cut
-        assert topology is not None
-        assert found is not None
+        topology, found = self._net.topology, self._net.cut
         hosts = {
             name: {"host": name, **hello, "nodes": len(found.nodes(number)), "share": dict(one)}
             for number, (name, hello, one) in enumerate(zip(self.names, self._hello, described, strict=True))
@@ -229,25 +234,19 @@ class MachinesLab(FleetLab):
     def _most_bps(self) -> list[float]:
         """Compute the highest rate (bit/s) at which links to other machines can use each NIC, with what tunnels
         add."""
-        assert self._topology is not None
-        assert self._cut is not None
-        share = 1 + OUTER_BYTES / self._description["mtu"]
+        net, share = self._net, 1 + OUTER_BYTES / self._description["mtu"]
         rates_bps = {link: one.rate_bps for link, one in self._changes.items() if one.rate_bps is not None}
-        return [share * self._cut.crossing_bps(self._topology, number, rates_bps) for number in range(len(self.names))]
+        return [share * net.cut.crossing_bps(net.topology, number, rates_bps) for number in range(len(self.names))]
 
     def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
         with self._patching:
             self._plan_patch(topology, pairs)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> list[Blueprint]:
-        fleet, found = self._up(), self._cut
-        assert self._topology is not None
-        assert self._between is not None
-        assert found is not None
-        check_alike(self._topology, topology)
-        whole = self._blueprint(topology, self._pairs if pairs is None else list(pairs))
-        shares = [share(whole, found, self._between, number) for number in range(len(fleet.connections))]
-        fleet.ask_each([MachineRequests.plan_patch(packed(one)) for one in shares], WORK_TIMEOUT_S)
+        net = self._net
+        check_alike(net.topology, topology)
+        shares = self._cut_up(net, topology, net.pairs if pairs is None else list(pairs))
+        self._up().ask_each([MachineRequests.plan_patch(packed(one)) for one in shares], WORK_TIMEOUT_S)
         self._planned = topology, shares
         return shares
 
@@ -263,16 +262,15 @@ class MachinesLab(FleetLab):
             fleet, planned = self._up(), self._planned
             if planned is None or planned[0] is not topology:
                 planned = topology, self._plan_patch(topology, pairs)
-            before, self._planned = self._topology, None
-            assert before is not None
+            before, self._planned = self._net, None
             dark_at_s, lit_s = carry_out(self._patch_step, dark_s, self._leaving)
             lit()
             fleet.ask(MachineRequests.read_back_moved())
-            self._topology = topology
+            self._network = replace(before, topology=topology)
             self._shares = [
                 replace(one, impairments=was.impairments) for one, was in zip(planned[1], self._shares, strict=True)
             ]
-            return Patched.between(before, topology, dark_at_s, lit_s)
+            return Patched.between(before.topology, topology, dark_at_s, lit_s)
 
     def _patch_step(self, step: int) -> list[float]:
         """Take a step of a patch on all machines; return when each had done so, by our clock."""
@@ -280,12 +278,11 @@ class MachinesLab(FleetLab):
         return [one.clock.local_s(at_s) for one, at_s in zip(self._up().connections, done_s, strict=True)]
 
     def agent(self) -> list[str]:
-        _refuse("programs of one node start none on nodes of other machines")
+        raise LabError("programs of one node start none on nodes of other machines", fix="take the lab netns")
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
-        check_launches(workers, topology)
+        fleet = self._up()
+        check_launches(workers, self._net.topology)
         calls: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         sent = []
         gate = next(filter(None, map(shipping.gate, workers)), None) if self._relay is None else None
@@ -312,14 +309,10 @@ class MachinesLab(FleetLab):
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         """Impair links, each on the machine that has the end where its way of impairing works. If that is a bridging
         switch that has to forward by address for it, packets are addressed to it last."""
-        fleet, topology, found = self._up(), self._topology, self._cut
-        assert topology is not None
-        assert found is not None
-        assert self._between is not None
-        plan = self._shares[0]
-        routes = {} if plan.by_netem else detours(topology, wanted, self._routes_at)
+        fleet, net, plan = self._up(), self._net, self._shares[0]
+        routes = {} if net.by_netem else detours(net.topology, wanted, net.routes_at)
         shares = {number: self._description["hosts"][name]["share"] for number, name in enumerate(self.names)}
-        for orders in impairing(plan, found, self._between, wanted, routes):
+        for orders in impairing(plan, net.cut, net.between, wanted, routes):
             calls = {machine: MachineRequests.impair(packed(order)) for machine, order in orders.items()}
             shares |= fleet.ask_some(calls, WORK_TIMEOUT_S)
             for machine, order in orders.items():
@@ -327,8 +320,7 @@ class MachinesLab(FleetLab):
         self._description |= self._merged([shares[number] for number in range(len(self.names))])
 
     def signal(self, target: str, number: int) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet, topology = self._up(), self._net.topology
         check_target(target, topology, self._started)
         if target in topology.index:
             self._on(topology.index[target]).ask(MachineRequests.signal_node(number, target))
@@ -342,11 +334,9 @@ class MachinesLab(FleetLab):
         return Started(self._up(), machine, self._on(node).ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        topology, some = self._topology, defaultdict[int, list[dict[str, Any]]](list)
-        self._up()
-        assert topology is not None
+        some: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         for change in changes:
-            some[self._machine(topology.tail(change.directed_link))].append(vars(change))
+            some[self._machine(self._net.topology.tail(change.directed_link))].append(vars(change))
         self._up().ask_some({machine: MachineRequests.adjust(one) for machine, one in some.items()})
         for change in changes:
             link = change.directed_link
@@ -446,7 +436,6 @@ class MachinesLab(FleetLab):
         root, password = become(host)
         if password:
             raise LabError(f"{host.name}: testbed exec cannot give sudo a password", fix="let sudo ask for none there")
-        assert self._topology is not None
         pid, number = self._on(node).ask(MachineRequests.holder(node))
         enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "--root", "--ipc", f"--net=/proc/{pid}/fd/{number}"]
         named = [
@@ -457,13 +446,13 @@ class MachinesLab(FleetLab):
             "sh",
             "-c",
             'hostname "$0" && exec "$@"',
-            self._topology.nodes[node].name,
+            self._net.topology.nodes[node].name,
         ]
         return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
     def describe(self) -> dict[str, Any]:
         found = super().describe()
-        if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
+        if self._network is not None and self._network.cut.crossing(self._network.topology):
             found = {**found, "underlay": self._nics.used(self.names)}
         return found
 
@@ -472,7 +461,7 @@ class MachinesLab(FleetLab):
         with self._patching:
             self._leaving.clear()
         self._planned = None
-        fleet, self._fleet, self._topology, self._cut = self._fleet, None, None, None
+        fleet, self._fleet, self._network = self._fleet, None, None
         self._description, self._shares = {}, []
         if fleet is None:
             return
@@ -484,10 +473,14 @@ class MachinesLab(FleetLab):
         for one, answer in [(one, one.begin(MachineRequests.down())) for one in living]:
             one.end(answer, WORK_TIMEOUT_S)
 
+    @property
+    def _net(self) -> _Network:
+        if self._network is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._network
+
     def _machine(self, node: int) -> int:
-        self._up()
-        assert self._cut is not None
-        return self._cut.machine[node]
+        return self._net.cut.machine[node]
 
     def _on(self, node: int) -> Connection:
         """Connection to the machine that a node is on."""
@@ -500,10 +493,6 @@ def _counted(told: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]
     for each in chain.from_iterable(told):
         counts[tuple(item for item in each.items() if item[0] != "directed_links")] += each["directed_links"]
     return [{**dict(value), "directed_links": count} for value, count in sorted(counts.items(), key=str)]
-
-
-def _refuse(problem: str) -> NoReturn:
-    raise LabError(problem, fix=TAKE)
 
 
 def _nowhere(topology: Topology, src: int, dst: int) -> tuple[Route, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +201,11 @@ def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None)
     return Probe(local, remote, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
 
 
-def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+def between_racks(fleet: Fleet, plan: Placement) -> list[dict[str, Any]]:
     """Measure links between switches, as :class:`testbed.evidence.calibration.Calibrated` has them.
     Several bursts from rack to rack are one line, by their sum."""
-    addresses, found = addressing.plan(topology), []
+    topology, found = plan.topology, []
+    addresses = addressing.plan(topology)
     for crossings in rounds(topology):
         flows = [flow for one in crossings for flow in one.flows]
         asked = [rate_bps for one in crossings for rate_bps in one.rates_bps]
@@ -212,14 +214,15 @@ def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dic
         bursts = [Burst(way, round(rate), duration_s) for way, rate in zip(ways, asked, strict=True)]
         came = iter(rates(fleet, bursts, paced=True))
         for one in crossings:
-            name, address = _ends(plan, topology, addresses, one)
+            name, address = _ends(plan, addresses, one)
             sums = {"rate_bps": sum(next(came) for _ in one.flows), "asked_bps": round(sum(one.rates_bps))}
             found.append({"name": name, "port_address": address, **sums})
     return found
 
 
-def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
+def _ends(plan: Placement, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
     """Name the two ends of a crossing, and the address if it is one host's."""
+    topology = plan.topology
     if one.dst < topology.host_count:
         return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
     members = under(topology)
@@ -232,11 +235,11 @@ def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, 
     return " to ".join(ends), ""
 
 
-def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+def physical(fleet: Fleet, plan: Placement) -> list[dict[str, Any]]:
     """Measure, all at once and before anything is shaped, how fast each NIC is that some other sends to: ``host``,
     ``nic``, ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
-    ways = ways_in(topology, plan)
-    wanted = [_wants(plan, topology, way) for way in ways]
+    ways = ways_in(plan)
+    wanted = [_wants(plan, way) for way in ways]
     asked = [
         Burst(_used(way, plan.physical), one["inventory_bps"] or UNKNOWN_BPS, PROBE_S)
         for way, one in zip(ways, wanted, strict=True)
@@ -244,13 +247,15 @@ def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str
     return [{**one, "rate_bps": round(rate)} for one, rate in zip(wanted, rates(fleet, asked), strict=True)]
 
 
-def ways_in(topology: Topology, plan: Placement) -> list[Way]:
+def ways_in(plan: Placement) -> list[Way]:
     """Choose a way into each NIC, and out of each, as far as there are pairs that talk."""
+    topology = plan.topology
     addresses = addressing.plan(topology)
     owners = {address: place for place, (address, _) in addresses.host.items()}
-    pairs = sorted(
-        {(a, b) for a in topology.hosts for b in topology.hosts if a != b and _one_hop(topology, a, b)}, key=_next
-    )
+    pairs = [
+        pair for pair in permutations(topology.hosts, 2) if all(len(path.links) == 2 for path in topology.paths(*pair))
+    ]
+    pairs.sort(key=lambda pair: ((pair[1] - pair[0]) % 1024, pair[0]))  # neighbours first, so that everybody finds one
     found, senders, receivers = [], set[str](), set[str]()
     for src, dst in pairs:
         local, remote = addresses.flow(src, dst)
@@ -264,16 +269,8 @@ def ways_in(topology: Topology, plan: Placement) -> list[Way]:
     return found
 
 
-def _next(pair: tuple[int, int]) -> tuple[int, int]:
-    """Sort key that puts pairs of neighbouring numbers first, so that everybody finds one."""
-    return (pair[1] - pair[0]) % 1024, pair[0]
-
-
-def _one_hop(topology: Topology, src: int, dst: int) -> bool:
-    return all(len(path.links) == 2 for path in topology.paths(src, dst))
-
-
-def _wants(plan: Placement, topology: Topology, way: Way) -> dict[str, Any]:
+def _wants(plan: Placement, way: Way) -> dict[str, Any]:
+    topology = plan.topology
     port = next(
         port
         for (node, port), (address, _) in addressing.plan(topology).host.items()

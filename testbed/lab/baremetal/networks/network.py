@@ -32,23 +32,31 @@ class Placement:
     """A topology on machines.
 
     Attributes:
+        topology: what is asked for.
         hosts: by node of the topology, the machine.
         wanted: by node, what is to be done to it.
         physical: for each address of the topology's plan, the one that is used in its place.
     """
 
+    topology: Topology
     hosts: tuple[Host, ...]
     wanted: tuple[Wanted, ...]
     physical: Mapping[str, str]
 
-    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
+    def place(self, directed_link: int) -> tuple[int, int, bool] | None:
         """Find the node that a directed link belongs to, the position among its NICs, and whether the link leads out;
         None for a link between switches."""
+        topology = self.topology
         if directed_link // 2 in between_switches(topology):
             return None
         out = topology.tail(directed_link) < topology.host_count
         own = directed_link if out else directed_link ^ 1
         return topology.tail(own), topology.port_at_tail(own), out
+
+    def label(self, directed_link: int) -> str:
+        """Name a link, such as ``leaf0 - spine0``."""
+        ends = self.topology.tail(directed_link), self.topology.head(directed_link)
+        return " - ".join(self.topology.nodes[end].name for end in ends)
 
 
 def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> None:
@@ -109,12 +117,6 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
 def between_switches(topology: Topology) -> frozenset[int]:
     """Links that no host is at."""
     return frozenset(number for number, link in enumerate(topology.links) if min(link.a, link.b) >= topology.host_count)
-
-
-def label(topology: Topology, directed_link: int) -> str:
-    """Name a link, such as ``leaf0 - spine0``."""
-    ends = topology.tail(directed_link), topology.head(directed_link)
-    return " - ".join(topology.nodes[end].name for end in ends)
 
 
 def _undelayed(what: str, fix: str = "leave it out for this lab") -> SpecError:
@@ -187,46 +189,19 @@ def plan(
                 )
         local, remote = addresses.flow(src, dst)
         peers[owners[local]].add(remote)
-    wanted = tuple(
-        Wanted(owner, _nics(topology, settings, hosts, node, peers, owners, addresses.host, macs), undo_s)
-        for node in topology.hosts
-    )
-    return Placement(hosts, wanted, physical)
 
+    def mac(node: int, port: int) -> str:
+        return macs[hosts[node].name][hosts[node].nics[port].name]
 
-def _nics(
-    topology: Topology,
-    settings: LinkSettings,
-    hosts: Sequence[Host],
-    node: int,
-    peers: Mapping[tuple[int, int], set[str]],
-    owners: Mapping[str, tuple[int, int]],
-    given: Mapping[tuple[int, int], tuple[str, int]],
-    macs: Macs,
-) -> tuple[Nic, ...]:
-    found = []
-    for port, directed in enumerate(topology.ports[node]):
-        rate_bps, nic = topology.links[directed // 2].rate_bps, hosts[node].nics[port]
-        ours = nic.address is None
-        found.append(
-            Nic(
-                name=nic.name,
-                out_bps=rate_bps,
-                in_bps=rate_bps,
-                queue_bytes=settings.queue_bytes,
-                mtu=settings.mtu,
-                address=given[node, port][0] if ours else None,
-                peers=tuple((peer, _mac(hosts, macs, *owners[peer])) for peer in sorted(peers[node, port]))
-                if ours
-                else (),
-            )
-        )
-    return tuple(found)
+    def nic(node: int, port: int) -> Nic:
+        rate_bps = topology.links[topology.ports[node][port] // 2].rate_bps
+        name, is_given = hosts[node].nics[port].name, hosts[node].nics[port].address is not None
+        address = None if is_given else addresses.host[node, port][0]
+        near = () if is_given else tuple((peer, mac(*owners[peer])) for peer in sorted(peers[node, port]))
+        return Nic(name, rate_bps, rate_bps, settings.queue_bytes, settings.mtu, address, near)
 
-
-def _mac(hosts: Sequence[Host], macs: Macs, node: int, port: int) -> str:
-    host = hosts[node]
-    return macs[host.name][host.nics[port].name]
+    wanted = (tuple(nic(node, port) for port in range(len(topology.ports[node]))) for node in topology.hosts)
+    return Placement(topology, hosts, tuple(Wanted(owner, nics, undo_s) for nics in wanted), physical)
 
 
 def plain(wanted: Wanted) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_a_bcube_uses_as_many_nics_as_it_has_levels_each_with_its_own_peers() ->
 def test_a_directed_link_is_out_of_or_into_a_nic() -> None:
     topology = build("bcube(n=3,k=2)", rate_bps=200 * MBIT)
     found = planned(topology, inventory(9, nics=2), [])
-    places = [found.place(topology, link) for link in range(2 * len(topology.links))]
+    places = [found.place(link) for link in range(2 * len(topology.links))]
     assert sorted(places) == sorted((node, nic, out) for node in range(9) for nic in range(2) for out in (True, False))
     for link, (node, nic, out) in enumerate(places):
         assert topology.ports[node][nic] == (link if out else link ^ 1)

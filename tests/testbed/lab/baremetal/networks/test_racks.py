@@ -76,7 +76,7 @@ def test_links_between_switches_belong_to_no_nic() -> None:
     found = inventory("a", "a", "b", "b")
     macs = {host.name: {"eth1": f"02:{host.name}"} for host in found.hosts}
     planned = network.plan(topology, LinkSettings(), measuring.crossing_pairs(topology), found, macs, "somebody", 60)
-    places = [planned.place(topology, link) for link in range(2 * len(topology.links))]
+    places = [planned.place(link) for link in range(2 * len(topology.links))]
     assert [place for place in places[8:] if place] == []
     assert sorted(place for place in places if place) == [(host, 0, out) for host in range(4) for out in (False, True)]
     reached = {peer for nic in planned.wanted[0].nics for peer, _ in nic.peers}
