@@ -21,7 +21,7 @@ from typing import NamedTuple
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.control.registry import Context
-from testbed.lab.measurements import Passed, Traffic
+from testbed.lab.measurements import Traffic
 from testbed.topologies.addressing import plan
 from testbed.topologies.model import Topology
 from testbed.workloads.link_rates import EVERY_S, NAME, left, told
@@ -59,7 +59,8 @@ class BackgroundRates:
         took too long to read (:data:`LONGEST`) are passed over."""
         own, found = self._own(traffic), dict[int, float]()
         for one in traffic.links:
-            now = _Seen(traffic.at_s, self._entered(one), own.get(one.directed_link, _NONE))
+            entered_bytes = one.left_bytes + (one.waiting_bytes if one.directed_link in self._first else 0)
+            now = _Seen(traffic.at_s, entered_bytes, own.get(one.directed_link, _NONE))
             before = self._before.get(one.directed_link)
             if before is not None and traffic.took_s > LONGEST * (now.at_s - before.at_s):
                 continue
@@ -68,9 +69,6 @@ class BackgroundRates:
             if rate_bps is not None:
                 found[one.directed_link] = rate_bps
         return found
-
-    def _entered(self, one: Passed) -> int:
-        return one.left_bytes + (one.waiting_bytes if one.directed_link in self._first else 0)
 
     def _own(self, traffic: Traffic) -> Mapping[int, _Own]:
         """Bytes of the trial's connections, by directed link."""

@@ -95,7 +95,7 @@ class BaremetalLab(FleetLab):
             hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
             self._shape(plan)
             self._description = self._described(plan, hello, settings)
-            self._take_in(fleet.ask_each([HostRequests.shaped(networks.plain(one)) for one in plan.wanted]))
+            self._take_in(fleet.ask_each([HostRequests.shaped(one.plain()) for one in plan.wanted]))
             fleet.begin()
         except HostError as error:
             self.down()
@@ -109,7 +109,7 @@ class BaremetalLab(FleetLab):
         """Shape the hosts' NICs. NICs that are new to this lab are measured and then shaped by the playbook; from then
         on the agents, which are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
-        plans = [networks.plain(one) for one in plan.wanted]
+        plans = [one.plain() for one in plan.wanted]
         if used <= self._known:
             self._up().ask_each([HostRequests.shape(one, arm=True) for one in plans])
             return
@@ -122,7 +122,7 @@ class BaremetalLab(FleetLab):
         """Measure how fast the NICs are without shaping."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
-        fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
+        fleet.ask_each([HostRequests.shape(one.plain(), arm=False) for one in unshaped])
         self._physical = measuring.physical(fleet, plan)
         fleet.ask(HostRequests.undo())
         for line in measuring.remarks(self._physical):

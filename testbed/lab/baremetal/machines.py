@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import HostError, LabError
+from testbed.base.errors import LabError
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.answers import HOSTS, AgentKind, Event
 from testbed.lab.baremetal.controller.connection import Connection, Lost, end_shared, ssh
@@ -24,7 +24,7 @@ from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing import inventory as inventories
 from testbed.lab.baremetal.preparing.hosts import bundle
 from testbed.lab.baremetal.preparing.inventory import Host
-from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
+from testbed.lab.baremetal.preparing.playbook import Tell, play
 
 LOOK = "Look at the host"
 
@@ -79,14 +79,19 @@ class Machines:
         for name, why in found.unreachable.items():
             self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
         self.inventory = self.inventory.without(list(found.unreachable))
-        return {host.name: _facts(host, found) for host in self.inventory.hosts}
+        facts = {}
+        for host in self.inventory.hosts:
+            with answers.named(host.name):
+                said = found.answers[host.name].get(LOOK, {})
+                facts[host.name] = answers.facts(said, [nic.name for nic in host.nics])
+        return facts
 
     def macs(self) -> dict[str, dict[str, str]]:
         """MAC address of each NIC, by host and NIC."""
         return {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self.facts.items()}
 
     def shape(self, plans: Mapping[str, Any]) -> None:
-        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.networks.network.plain`).
+        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.nics.readback.Wanted`).
         Raises HostError: it could not."""
         variables = {"testbed_digest": self._digest, "testbed_plans": plans}
         play("shape", self.inventory, variables, self._control, self._tell, limit=list(plans)).require(list(plans))
@@ -128,14 +133,6 @@ class Machines:
         if self._control.exists():
             end_shared(self.inventory.hosts, self._control)
             shutil.rmtree(self._control, ignore_errors=True)
-
-
-def _facts(host: Host, found: Played) -> dict[str, Any]:
-    """Check and return the facts of a host. Raises HostError: what it says of itself cannot be."""
-    try:
-        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
-    except HostError as error:
-        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
 
 
 class Attached:

@@ -171,7 +171,7 @@ class DockerLab(NetnsLab):
         return "docker events"
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        check_launches(workers, self._needed()[0])
+        check_launches(workers, self._net.topology)
         self._started |= {worker.process for worker in workers}
         switches = [worker for worker in workers if worker.node not in self._hosts]
         if switches:
@@ -257,7 +257,7 @@ class DockerLab(NetnsLab):
         super().kill()
 
     def signal(self, target: str, number: int) -> None:
-        node = self._needed()[0].index.get(target)
+        node = self._net.topology.index.get(target)
         if node in self._hosts:
             self._hosts[node].signal_all(number)
         elif target in self._workers:

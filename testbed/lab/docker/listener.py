@@ -227,7 +227,9 @@ def _listen(path: str) -> socket.socket:
 
 def _is_arrival(said: object, files: Sequence[int]) -> bool:
     """Whether a container's first process says who it is, and lends its network namespace."""
-    if not isinstance(said, dict) or len(files) != 1 or not _is_network(files[0]):
+    if not isinstance(said, dict) or len(files) != 1:
+        return False
+    if not str(Path(f"/proc/self/fd/{files[0]}").readlink()).startswith("net:["):  # no path begins so
         return False
     numbers = [said.get("cpus"), said.get("memory_bytes")]
     numeric = all(
@@ -235,11 +237,6 @@ def _is_arrival(said: object, files: Sequence[int]) -> bool:
         for one in numbers
     )
     return numeric and isinstance(said.get("python"), str) and isinstance(said.get("arrived"), str)
-
-
-def _is_network(file: int) -> bool:
-    """Whether a file is a network namespace, such as ``net:[4026531840]``; no path begins so."""
-    return str(Path(f"/proc/self/fd/{file}").readlink()).startswith("net:[")
 
 
 def _is_call(said: object, files: Sequence[int]) -> bool:

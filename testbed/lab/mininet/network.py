@@ -47,10 +47,10 @@ class Pair(TCLink):  # type: ignore[misc]  # mininet has no types
         node2: Any,
         deleteIntfs: bool = False,  # noqa: ARG003, N803
     ) -> None:
-        ends = [
-            f"name {name} index {_index(address)} address {address} mtu {cls.mtu} numtxqueues 1 numrxqueues 1"
-            for name, address in ((intfname1, addr1), (intfname2, addr2))
-        ]
+        ends = []
+        for name, address in ((intfname1, addr1), (intfname2, addr2)):
+            index = FIRST_INDEX + int(address.replace(":", "")[4:], 16)
+            ends.append(f"name {name} index {index} address {address} mtu {cls.mtu} numtxqueues 1 numrxqueues 1")
         said = node1.cmd(f"ip link add {ends[0]} type veth peer {ends[1]} netns {node2.pid}").strip()
         if said:
             raise LabError(f"Mininet cannot make the link {node1}:{intfname1} - {node2}:{intfname2}: {said}")
@@ -145,7 +145,3 @@ class MininetNetwork(BuiltNetwork):
 
     def _shaper(self, port: Port) -> list[Request]:
         return shaping.adopt(port.index, self.shape(port), self.blueprint.label(port.directed_link))
-
-
-def _index(address: str) -> int:
-    return FIRST_INDEX + int.from_bytes(bytes.fromhex(address.replace(":", ""))[2:], "big")

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
@@ -47,6 +47,23 @@ PING_S = 0.1
 """Seconds for the packets of one way: more than they take."""
 
 
+@dataclass(frozen=True)
+class _Network:
+    """A network that is up.
+
+    Attributes:
+        pairs: those that were asked for when it came up.
+        plan: the blueprint of what should be there now, but for changes of links in use.
+        routes_at: routes of a bridge that is to forward by address, too.
+    """
+
+    topology: Topology
+    settings: LinkSettings
+    pairs: list[tuple[int, int]]
+    plan: Blueprint
+    routes_at: Callable[[int], tuple[StaticRoute, ...]]
+
+
 class NetnsLab:
     """A network in private namespaces of this machine (see :class:`testbed.lab.base.Lab`).
 
@@ -67,9 +84,8 @@ class NetnsLab:
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
         self._patching = threading.Lock()
-        self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
+        self._network: _Network | None = None
         self._planned: tuple[Topology, Blueprint] | None = None
-        self._wanted: Blueprint | None = None
         self._changes: dict[int, LinkChange] = {}
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
@@ -82,8 +98,6 @@ class NetnsLab:
         """:attr:`_inner` as it was when processes were last looked up, at :attr:`_sought_s`."""
         self._sought_s = 0.0
         self._reads: tuple[Path, ...] = ()
-        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
-        """Routes of a bridge that is to forward by address, too."""
         self._sandbox = SandboxProcess()
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
@@ -117,11 +131,10 @@ class NetnsLab:
         self, topology: Topology, settings: LinkSettings, pairs: list[tuple[int, int]], plan: Blueprint
     ) -> None:
         """Build a network of this blueprint, and take it for what was asked for from now on."""
-        self._routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
         self._started, self._inner, self._outer = set(), {}, {}
         self._description = self._build(plan)
-        self._asked = topology, settings, pairs
-        self._wanted, self._changes = plan, {}
+        routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
+        self._network, self._changes = _Network(topology, settings, pairs, plan, routes_at), {}
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         """Have the sandbox build the network; return what it has read back."""
@@ -148,15 +161,15 @@ class NetnsLab:
             )
             lit()
             self._sandbox.ask(Sandbox.read_back_moved())
-            before, settings, at_first = self._needed()
-            self._asked, self._planned = (topology, settings, at_first), None
-            self._wanted = replace(planned, impairments=self._needed_plan().impairments)
-            return Patched.between(before, topology, parted_s, lit_s)
+            before, self._planned = self._net, None
+            plan = replace(planned, impairments=before.plan.impairments)
+            self._network = replace(before, topology=topology, plan=plan)
+            return Patched.between(before.topology, topology, parted_s, lit_s)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> None:
-        up, settings, at_first = self._needed()
-        check_alike(up, topology)
-        planned = self._blueprint(topology, settings, at_first if pairs is None else pairs)
+        up = self._net
+        check_alike(up.topology, topology)
+        planned = self._blueprint(topology, up.settings, up.pairs if pairs is None else pairs)
         self._sandbox.ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned
 
@@ -165,30 +178,24 @@ class NetnsLab:
         every = self._every_address
         return blueprint(topology, settings, pairs, every_address=every, by_netem=by_netem, builder=self.builder)
 
-    def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
-        """Arguments of the last :meth:`up`. Raises LabError if no network is up."""
-        if self._asked is None:
+    @property
+    def _net(self) -> _Network:
+        """The network that is up. Raises LabError if there is none."""
+        if self._network is None:
             raise LabError("no network is up", fix="call up() first")
-        return self._asked
-
-    def _needed_plan(self) -> Blueprint:
-        """Blueprint of what should be there now but for :attr:`_changes`, as far as shapers, addresses and routes
-        go."""
-        if self._wanted is None:
-            raise LabError("no network is up", fix="call up() first")
-        return self._wanted
+        return self._network
 
     def impairs_by(self) -> str | None:
         """Way in which links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
         return self._sandbox.ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        topology = self._needed()[0]
+        topology = self._net.topology
         for link in wanted:
             if not 0 <= link < 2 * len(topology.links):
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
         by_netem = self.impairs_by() == NETEM
-        self.impair_with_detours(wanted, {} if by_netem else detours(topology, wanted, self._routes_at))
+        self.impair_with_detours(wanted, {} if by_netem else detours(topology, wanted, self._net.routes_at))
 
     def impair_with_detours(
         self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]
@@ -203,7 +210,7 @@ class NetnsLab:
             what = ", ".join({str(impairment) for impairment in wanted.values()})
             self._sandbox.ask(Sandbox.require(what, LinkSettings()))
         self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), dict(routes)))
-        self._wanted = self._needed_plan().impaired(wanted, routes)
+        self._network = replace(self._net, plan=self._net.plan.impaired(wanted, routes))
 
     def impaired_by(self) -> dict[str, Any]:
         """Report how links are impaired, and, of the delay line, how late it was so far and its CPU time."""
@@ -214,7 +221,7 @@ class NetnsLab:
         from testbed.lab.netns.readings import second_reading
 
         self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
-        plan = self._needed_plan()
+        plan = self._net.plan
         chosen = second_reading.sample(plan)
         said = self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
         self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
@@ -227,7 +234,7 @@ class NetnsLab:
         self._sandbox.ask(Sandbox.prepare(), timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        check_launches(workers, self._needed()[0])
+        check_launches(workers, self._net.topology)
         self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
         started = self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
@@ -235,7 +242,7 @@ class NetnsLab:
         self._inner = self._inner | started
 
     def agent(self) -> list[str]:
-        topology = self._needed()[0]
+        topology = self._net.topology
         self._sandbox.ask(Sandbox.serve_calls([topology.nodes[host].name for host in topology.hosts]))
         return module_command(AGENT)
 
@@ -252,7 +259,7 @@ class NetnsLab:
         self._sandbox.ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, target: str, number: int) -> None:
-        topology = self._needed()[0]
+        topology = self._net.topology
         check_target(target, topology, self._started)
         ask = Sandbox.signal_node if target in topology.index else Sandbox.signal_worker
         self._sandbox.ask(ask(target, number))
@@ -373,7 +380,7 @@ class NetnsLab:
         with self._patching:
             self._leaving.clear()
             self._sandbox.ask(Sandbox.down(), timeout_s=WORK_TIMEOUT_S)
-        self._asked = self._planned = self._wanted = None
+        self._network = self._planned = None
         self._description = {}
 
     def fileno(self) -> int:

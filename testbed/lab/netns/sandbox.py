@@ -76,7 +76,8 @@ class Sandbox:
             poll = select.poll()  # unlike select(), for any descriptor
             for fd in (channel, wake, *callers):
                 poll.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in poll.poll(self._sample())]
+            left_s = None if self._sampler is None else self._sampler.sample()
+            ready = [fd for fd, _ in poll.poll(None if left_s is None else 1e3 * left_s)]
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
@@ -89,11 +90,6 @@ class Sandbox:
                     for fd in files:
                         os.close(fd)
                 self._channel.send(answer)
-
-    def _sample(self) -> float | None:
-        """Read queues if it is time; return how many ms there are until then."""
-        left_s = None if self._sampler is None else self._sampler.sample()
-        return None if left_s is None else 1e3 * left_s
 
     def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
         """Carry out one request; return its result, or the error."""

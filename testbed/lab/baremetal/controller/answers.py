@@ -7,7 +7,8 @@ control characters in them are written out.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -302,6 +303,15 @@ def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
             raise HostError(f"it says that burst {one.burst} of {count} arrived", fix=FIX)
         found.append((one.burst, one.rate_bps))
     return found
+
+
+@contextmanager
+def named(host: str) -> Iterator[None]:
+    """Raises HostError: in place of one within, with the host's name in front."""
+    try:
+        yield
+    except HostError as error:
+        raise HostError(f"{host}: {error.problem}", fix=error.fix) from None
 
 
 def as_many(found: Sequence[Any], count: int, what: str) -> None:

@@ -8,11 +8,9 @@ one switch of the topology (a ToR) are hosts of one rack, where the inventory kn
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted
@@ -202,12 +200,6 @@ def plan(
 
     wanted = (tuple(nic(node, port) for port in range(len(topology.ports[node]))) for node in topology.hosts)
     return Placement(topology, hosts, tuple(Wanted(owner, nics, undo_s) for nics in wanted), physical)
-
-
-def plain(wanted: Wanted) -> dict[str, Any]:
-    """Convert to plain data for JSON, which :meth:`Wanted.read` reads."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(wanted)))
-    return found
 
 
 def translated(value: object, words: Mapping[str, str]) -> object:

@@ -26,7 +26,7 @@ END_S = 3.0
 
 def find(home: str) -> list[dict[str, Any]]:
     """List leftovers: ``what`` it is, whose (``owner``), its ``token``, and since when (wall clock)."""
-    living, found = _living(), []
+    living, found = {_token(owner) for owner in _agents().values()}, []  # tokens of agents that run
     state = undoing.state()
     if state is not None and (token := _token(state.wanted["owner"])) not in living:
         owner = state.wanted["owner"]
@@ -82,11 +82,6 @@ def _end(process: int) -> None:
 
 def _token(owner: str) -> str:
     return owner.rpartition(" ")[2]
-
-
-def _living() -> set[str]:
-    """Tokens of agents that run."""
-    return {_token(owner) for owner in _agents().values()}
 
 
 def _agents() -> dict[int, str]:

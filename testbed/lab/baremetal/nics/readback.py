@@ -4,11 +4,12 @@ and counters. It is read on the host."""
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,14 @@ class Wanted:
     nics: tuple[Nic, ...]
     undo_s: float
 
+    def plain(self) -> dict[str, Any]:
+        """Convert to plain data for JSON, which :meth:`read` reads."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Wanted:
-        """Read it from plain data, as :func:`dataclasses.asdict` makes it."""
+        """Read what :meth:`plain` makes."""
         nics = (Nic(**one | {"peers": tuple(map(tuple, one["peers"]))}) for one in raw["nics"])
         return cls(raw["owner"], tuple(nics), float(raw["undo_s"]))
 

@@ -14,14 +14,12 @@ Usage: ``python -P -m testbed.lab.baremetal.nics.shaper wait SINCE``
 from __future__ import annotations
 
 import errno
-import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.nics import readback, undoing
@@ -62,7 +60,7 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
                 fix="wait for its end; if it does not run any more, testbed clean --inventory FILE --yes",
             )
         _check(wanted, netlink, {name for _, name, *_ in before.undo} if before else set())
-        if before and _same(before.wanted, asdict(wanted)) and readback.differs(netlink, wanted) is None:
+        if before and before.wanted == wanted.plain() and readback.differs(netlink, wanted) is None:
             if not check:
                 undoing.extend()
             return False
@@ -214,10 +212,6 @@ def _make_ifb(name: str, mtu: int) -> Request:
     return Request(rtnetlink.RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make {name}")
 
 
-def _remove_link(index: int) -> Request:
-    return Request(_RTM_DELLINK, 0, rtnetlink.IFINFOMSG.pack(0, 0, index, 0, 0), "remove the ifb")
-
-
 def _remove_qdisc(index: int, handle: int, parent: int) -> Request:
     return Request(_RTM_DELQDISC, 0, shaping.TCMSG.pack(0, index, handle, parent, 0), "remove the shaper")
 
@@ -231,17 +225,13 @@ def _remove_address(index: int, address: str) -> Request:
 
 _UNDO: dict[str, Callable[..., Request]] = {
     "mtu": lambda index, mtu: _set_mtu(index, mtu, "the NIC"),
-    "ifb": _remove_link,
+    "ifb": lambda index: Request(_RTM_DELLINK, 0, rtnetlink.IFINFOMSG.pack(0, 0, index, 0, 0), "remove the ifb"),
     "root": lambda index: _remove_qdisc(index, ROOT_HANDLE, shaping.TC_H_ROOT),
     "ingress": lambda index: _remove_qdisc(index, INGRESS_HANDLE, TC_H_INGRESS),
     "address": _remove_address,
     "neighbour": lambda index, address: rtnetlink.remove_neighbour(index, address, "the NIC"),
     "route": lambda _, address: rtnetlink.remove_route(address, "the NIC"),
 }
-
-
-def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 @contextmanager

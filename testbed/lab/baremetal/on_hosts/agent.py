@@ -138,21 +138,16 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def begin(work: str, owner: str) -> Path:
-    """Begin to be an agent, in the place of former ones of this run; return the working directory, which is made."""
+    """Begin to be an agent, in the place of former ones of this run; return the working directory, which is made, and
+    is the user's."""
     os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
     leftovers.end_former(owner)
     kernel.adopt_orphans()
     path = Path(work)
-    _make_own(path)
-    return path
-
-
-def _make_own(path: Path) -> None:
-    """Make a directory that is the user's; the one above it is root's."""
     path.mkdir(parents=True, exist_ok=True)
-    user = session_user()
-    if user:
-        os.chown(path, user["user"], user["group"], follow_symlinks=False)
+    if user := session_user():
+        os.chown(path, user["user"], user["group"], follow_symlinks=False)  # the directory above it is root's
+    return path
 
 
 def main(work: str, owner: str) -> NoReturn:

@@ -197,11 +197,11 @@ def passwords() -> dict[str, str]:
     if done.returncode:  # ansible-inventory says why
         return {}
     settings = {one["name"]: one["value"] for one in json.loads(done.stdout) if "name" in one}
-    return {VAULT_VARIABLES[name]: _setting(value) for name, value in settings.items() if name in VAULT_VARIABLES}
-
-
-def _setting(value: object) -> str:
-    return ",".join(map(_absolute, value)) if isinstance(value, list) else str(value)
+    return {
+        VAULT_VARIABLES[name]: ",".join(map(_absolute, value)) if isinstance(value, list) else str(value)
+        for name, value in settings.items()
+        if name in VAULT_VARIABLES
+    }
 
 
 def _absolute(identity: str) -> str:

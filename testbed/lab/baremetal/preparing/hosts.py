@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import HostError
 from testbed.base.python import PACKAGE
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.connection import end_shared
@@ -66,18 +65,12 @@ def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = 
     """
     played = play_on_all("clean", inventory, {"testbed_remove": remove}, lambda _: None)
     played.outcome.require(played.hosts, allow_missing=allow_missing)
-    return [
-        {"host": host, **one}
-        for host in played.hosts
-        for one in _left(host, played.outcome.answers[host].get("Look what is left", {}).get("left", []))
-    ]
-
-
-def _left(host: str, said: object) -> list[dict[str, str]]:
-    try:
-        return answers.left(said)
-    except HostError as error:
-        raise HostError(f"{host}: {error.problem}", fix=error.fix) from None
+    found = []
+    for host in played.hosts:
+        with answers.named(host):
+            left = answers.left(played.outcome.answers[host].get("Look what is left", {}).get("left", []))
+        found += [{"host": host, **one} for one in left]
+    return found
 
 
 def packages() -> list[str]:

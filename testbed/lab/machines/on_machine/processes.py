@@ -89,7 +89,8 @@ class ShareLab(NetnsLab):
         """Read back what the patch changed here. Raises LabError: something differs."""
         self._sandbox.ask(Sandbox.read_back_moved())
         assert self._next is not None
-        self._wanted, self._next = replace(self._next, impairments=self._needed_plan().impairments), None
+        plan = replace(self._next, impairments=self._net.plan.impairments)
+        self._network, self._next = replace(self._net, plan=plan), None
 
     def start(self, node: int, program: Program, log: str) -> Attached:
         found = super().start(node, program, log)

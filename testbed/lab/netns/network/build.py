@@ -199,9 +199,15 @@ class BuiltNetwork:
         _unshare_network(len(self.namespaces), len(self.blueprint.own_nodes))
 
     def _link(self) -> None:
-        """Make every link, with both ends where they belong."""
+        """Make every link that has both its ends here."""
+        blueprint, here = self.blueprint, self.namespaces
+        requests = []
+        for first in range(0, len(blueprint.ends), 2):
+            if all(node in here for node, _ in blueprint.ends[first : first + 2]):
+                a, b = (_end(blueprint, here, directed) for directed in (first, first + 1))
+                requests.append(rtnetlink.create_veth(a, b, blueprint.settings.mtu, blueprint.label(first)))
         with RouteSocket() as netlink:
-            netlink.send(list(_veths(self.blueprint, self.namespaces)))
+            netlink.send(requests)
 
     def _shaper(self, port: Port) -> list[Request]:
         """Requests that shape a port that has no shaper yet."""
@@ -253,19 +259,21 @@ class LentNetwork(BuiltNetwork):
 
     def _link(self) -> None:
         super()._link()
-        if not self.blueprint.tunnels:
+        blueprint, mtu = self.blueprint, self.blueprint.settings.mtu
+        if not blueprint.tunnels:
             return
         kernel.setns(self._lent[MACHINE], kernel.CLONE_NEWNET)
         try:
             with RouteSocket() as netlink:
-                netlink.send([self._tunnel(directed) for directed in self.blueprint.tunnels])
+                ends = {directed: _end(blueprint, self.namespaces, directed) for directed in blueprint.tunnels}
+                netlink.send(
+                    [
+                        rtnetlink.create_tunnel(ends[directed], tunnel, mtu, blueprint.label(directed))
+                        for directed, tunnel in blueprint.tunnels.items()
+                    ]
+                )
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
-
-    def _tunnel(self, directed: int) -> Request:
-        blueprint, end = self.blueprint, _end(self.blueprint, self.namespaces, directed)
-        label = blueprint.label(directed)
-        return rtnetlink.create_tunnel(end, blueprint.tunnels[directed], blueprint.settings.mtu, label)
 
 
 def _unshare_network(made: int, needed: int) -> None:
@@ -291,14 +299,6 @@ def allow_files(needed: int) -> None:
             fix=f"raise the hard limit: ulimit -Hn {needed} (as root), or nofile in /etc/security/limits.conf",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def _veths(blueprint: Blueprint, namespaces: Mapping[int, int]) -> Iterator[Request]:
-    """Yield requests for the links that have both ends here."""
-    for first in range(0, len(blueprint.ends), 2):
-        if all(node in namespaces for node, _ in blueprint.ends[first : first + 2]):
-            a, b = (_end(blueprint, namespaces, directed) for directed in (first, first + 1))
-            yield rtnetlink.create_veth(a, b, blueprint.settings.mtu, blueprint.label(first))
 
 
 def _end(blueprint: Blueprint, namespaces: Mapping[int, int], directed: int) -> rtnetlink.LinkEnd:

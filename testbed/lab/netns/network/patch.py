@@ -75,38 +75,29 @@ def plan(before: Blueprint, after: Blueprint) -> Patch:
     steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {}, {})
     for node in after.own_nodes:
         was, index = before.nodes[node.index], node.index
-        steps[PART][index] = list(_part(before, after, was))
+        lit, light = before.joined(was), after.joined(node)
+        knew, knows = set(before.neighbours(was)), set(after.neighbours(node))
         wanted = {route.destination for route in (*was.routes, *node.routes)}
         lost = {destination for destination in wanted if way.is_lost(index, destination)}
-        steps[REROUTE][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
-        steps[JOIN][index] = [*_join(before, after, node)]
-        steps[CHANGE][index] = [*_route(after, was, node, wanted - lost), *_leave(before, after, was)]
+        steps[PART][index] = [
+            switching.part(port, _name(before, port)) for port, to in lit.items() if light.get(port) != to
+        ]
+        steps[REROUTE][index] = [
+            # Somebody may have sent there already, and the kernel asked in vain who it is.
+            *(
+                rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
+                for one in knows - knew
+            ),
+            *_route(after, was, node, lost),
+        ]
+        steps[JOIN][index] = [
+            switching.join(port, to, _name(after, port)) for port, to in light.items() if lit.get(port) != to
+        ]
+        steps[CHANGE][index] = [
+            *_route(after, was, node, wanted - lost),
+            *(rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index)) for one in knew - knows),
+        ]
     return Patch(before, after, tuple({index: step[index] for index in step if step[index]} for step in steps))
-
-
-def _part(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
-    stay = after.joined(after.nodes[was.index])
-    for index, to in before.joined(was).items():
-        if stay.get(index) != to:
-            yield switching.part(index, _name(before, index))
-
-
-def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
-    lit = before.joined(before.nodes[node.index])
-    for index, to in after.joined(node).items():
-        if lit.get(index) != to:
-            yield switching.join(index, to, _name(after, index))
-
-
-def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
-    for one in set(after.neighbours(node)).difference(before.neighbours(before.nodes[node.index])):
-        # Somebody may have sent there already, and the kernel asked in vain who it is.
-        yield rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
-
-
-def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
-    for one in set(before.neighbours(was)).difference(after.neighbours(after.nodes[was.index])):
-        yield rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index))
 
 
 def _route(after: Blueprint, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -198,7 +198,7 @@ class Sampler:
         if now_s >= self._next_s:
             began_s = time.thread_time()
             try:
-                self._windows.add(now_s, self._read())
+                self._windows.add(now_s, [one for asked in self._asked for one in self._answers(asked)])
             except OSError as error:
                 self._fail(error)
                 return None
@@ -211,9 +211,6 @@ class Sampler:
         self._let_go()
         windows = self._windows
         return Queues(tuple(windows.all(time.monotonic())), windows.readings, self._cost_s, self._problem)
-
-    def _read(self) -> Sequence[Found]:
-        return [one for asked in self._asked for one in self._answers(asked)]
 
     def _answers(self, asked: _Asked) -> Iterator[Found]:
         """Yield queues in which something waits, or that dropped or marked something."""

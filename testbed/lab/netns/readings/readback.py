@@ -10,10 +10,11 @@ import random
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES
@@ -47,22 +48,25 @@ class Sample:
 def verify(network: BuiltNetwork, way: Impairing) -> dict[str, Any]:
     """Read everything back and return it summarised, for the run's ``env.json``. Raises LabError: something differs;
     the link or node, what was asked and what was found are named."""
-    with _Summary(network, way) as summary:
-        try:
-            network.on_every_node(summary.check)
-            way.check()
-        except NetlinkError as error:
-            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
-        return summary.result()
+    summary = verify_nodes(network, way, network.blueprint.own_nodes)
+    way.check()
+    return summary.result()
 
 
-def verify_nodes(network: BuiltNetwork, way: Impairing, nodes: Iterable[NodePlan]) -> None:
+def verify_nodes(network: BuiltNetwork, way: Impairing, nodes: Iterable[NodePlan]) -> _Summary:
     """Read some nodes back. Raises LabError: something differs."""
-    with _Summary(network, way) as summary:
-        try:
-            network.on_nodes(nodes, summary.check)
-        except NetlinkError as error:
-            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+    summary = _Summary(network, way)
+    with summary.roots, _readable():
+        network.on_nodes(nodes, summary.check)
+    return summary
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
 
 def spot_check(network: BuiltNetwork, way: Impairing) -> Reading:
@@ -102,10 +106,8 @@ def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
         if not shaped:  # then what is at the root has no name to ask for it by
             found[node.index] = replace(found[node.index], qdiscs=netlink.dump_raw(shaping.list_qdiscs()))
 
-    try:
+    with _readable():
         network.on_nodes([network.blueprint.nodes[index] for index in chosen.nodes], ask)
-    except NetlinkError as error:
-        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
     return found
 
 
@@ -121,16 +123,10 @@ class _Summary:
         self.neighbours = 0
         self.circuits = 0
         self.packet_bytes = LARGE_PACKET_BYTES[0]
-        self._roots = sysctls.Roots()
+        self.roots = sysctls.Roots()
         self.sysctls: dict[str, Counter[str]] = {}
         self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._roots.__exit__(*error)
 
     def check(self, node: NodePlan, netlink: RouteSocket) -> None:
         self._check_interfaces(node, netlink)
@@ -243,7 +239,7 @@ class _Summary:
         self.circuits += len(joined) // 2
 
     def _check_sysctls(self, node: NodePlan) -> None:
-        root = self._roots.next()
+        root = self.roots.next()
         for name, value in sysctls.wanted(node, self.has_ipv6, self.settings).items():
             found = sysctls.read(name, root)
             _compare(node.name, f"sysctl {name}", value, found)
@@ -329,7 +325,7 @@ def counters(network: BuiltNetwork, way: Impairing) -> list[Counters]:
     shaped = network.blueprint.settings.shaped
 
     def count(node: NodePlan, netlink: RouteSocket) -> None:
-        links = {_index(body): _link_counters(body) for body in netlink.dump(rtnetlink.list_link_counters())}
+        links = dict(map(_link_counters, netlink.dump(rtnetlink.list_link_counters())))
         roots = {}
         if shaped:
             listed = map(shaping.read_qdisc, netlink.dump(shaping.list_qdiscs()))
@@ -346,12 +342,9 @@ def counters(network: BuiltNetwork, way: Impairing) -> list[Counters]:
     return way.unasked(sorted(found, key=lambda one: one.directed_link))
 
 
-def _index(body: bytes) -> int:
-    return int(rtnetlink.IFINFOMSG.unpack_from(body)[2])
-
-
-def _link_counters(body: bytes) -> tuple[int, int, int]:
-    """Packets and bytes sent, and packets the far end refused."""
+def _link_counters(body: bytes) -> tuple[int, tuple[int, int, int]]:
+    """Index of an interface; packets and bytes sent, and packets the far end refused."""
+    index = int(rtnetlink.IFINFOMSG.unpack_from(body)[2])
     stats = attributes(body, rtnetlink.IFINFOMSG.size)[rtnetlink.IFLA_STATS64]
     numbers = struct.unpack_from("=8Q", stats)
-    return numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED]
+    return index, (numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED])

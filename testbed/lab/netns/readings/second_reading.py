@@ -275,7 +275,9 @@ def check_red(asked: Egress, found: str) -> None:
     Raises:
         LabError: this RED does something else than was asked for.
     """
-    options = sched_choke.options(data=_with_header(bytes.fromhex(found.replace(":", ""))))
+    packed = bytes.fromhex(found.replace(":", ""))
+    header = struct.pack("=HH", 4 + len(packed), 2)  # of the attribute that the options came in, with its length
+    options = sched_choke.options(data=header + packed)
     options.decode()
     parameters = options.get_attr("TCA_CHOKE_PARMS")
     compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, parameters["limit"])
@@ -284,11 +286,6 @@ def check_red(asked: Egress, found: str) -> None:
     compare(asked.where, "marks all at (bytes)", asked.mark_at_bytes, parameters["qth_max"])
     compare(asked.where, "weight of the past", 0, parameters["Wlog"])
     compare(asked.where, "ECN", 1, parameters["flags"] & 1)
-
-
-def _with_header(options: bytes) -> bytes:
-    """Add the header of the attribute that the options came in, with its length."""
-    return struct.pack("=HH", 4 + len(options), 2) + options
 
 
 def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ def test_a_directed_link_is_out_of_or_into_a_nic() -> None:
 def test_what_is_wanted_survives_json() -> None:
     topology = build("star(hosts=3)", rate_bps=200 * MBIT)
     for wanted in planned(topology, inventory(3), list(permutations(range(3), 2))).wanted:
-        assert Wanted.read(network.plain(wanted)) == wanted
+        assert Wanted.read(wanted.plain()) == wanted
 
 
 @pytest.mark.parametrize(
