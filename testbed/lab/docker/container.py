@@ -21,8 +21,9 @@ from testbed.lab.docker.inside import Inside
 from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.kernel_interface.kernel import NO_CORE_BYTES
-from testbed.lab.netns.on_nodes.attached import Attached, Files
+from testbed.lab.netns.on_nodes.attached import Attached
 from testbed.lab.netns.on_nodes.mounts import mounted
+from testbed.lab.netns.on_nodes.processes import Files
 from testbed.lab.netns.sandbox_process import HUGE_PAGES
 from testbed.lab.programs import Program
 from testbed.lab.requests import Call

@@ -39,8 +39,8 @@ from testbed.lab.docker.wire import MOST_FILES
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.network.blueprint import Blueprint
-from testbed.lab.netns.on_nodes.attached import Attached, Files, logged
-from testbed.lab.netns.on_nodes.processes import ONE_THREAD
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import ONE_THREAD, Files, logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from testbed.machine.monitor import Monitor

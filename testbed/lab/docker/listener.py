@@ -30,7 +30,8 @@ from testbed.files.foreign import read_bytes
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.on_nodes.attached import Attached, Files
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import Files
 
 PREFIX, MARK = "testbed-docker-", "owner"
 LONGEST_MARK = 200

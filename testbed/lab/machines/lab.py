@@ -438,16 +438,8 @@ class MachinesLab(FleetLab):
             raise LabError(f"{host.name}: testbed exec cannot give sudo a password", fix="let sudo ask for none there")
         pid, number = self._on(node).ask(MachineRequests.holder(node))
         enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "--root", "--ipc", f"--net=/proc/{pid}/fd/{number}"]
-        named = [
-            "env",
-            "--chdir=/",
-            "unshare",
-            "--uts",
-            "sh",
-            "-c",
-            'hostname "$0" && exec "$@"',
-            self._net.topology.nodes[node].name,
-        ]
+        name = self._net.topology.nodes[node].name
+        named = [*["env", "--chdir=/", "unshare", "--uts", "sh", "-c"], 'hostname "$0" && exec "$@"', name]
         return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
     def describe(self) -> dict[str, Any]:

@@ -28,7 +28,10 @@ from testbed.lab.netns.network.blueprint import (
 )
 from testbed.lab.netns.network.impairing import NETEM
 from testbed.lab.netns.network.patch import carry_out, check_alike
-from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
+from testbed.lab.netns.on_nodes.attached import Attached, run_and_collect
+from testbed.lab.netns.on_nodes.processes import Files, logged
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.readings.readback import Sample
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -220,11 +223,19 @@ class NetnsLab:
         # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
         from testbed.lab.netns.readings import second_reading
 
-        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
+        self.read_back()
         plan = self._net.plan
         chosen = second_reading.sample(plan)
-        said = self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
-        self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
+        read = second_reading.check(plan, self._changes, chosen, self.said(chosen))
+        self._description["second_reading"] = read
+
+    def read_back(self) -> None:
+        """Read the network back by our own decoder. Raises LabError: something differs."""
+        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
+
+    def said(self, chosen: Sample) -> dict[int, Said]:
+        """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
+        return self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
 
     def spot_check(self) -> Reading:
         return self._sandbox.ask(Sandbox.spot_check())
@@ -331,10 +342,6 @@ class NetnsLab:
     def launcher_pid(self) -> int:
         """PID of the process above the sandbox."""
         return self._sandbox.launcher_pid
-
-    def memory_bytes(self) -> int:
-        """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
-        return self._sandbox.ask(Sandbox.memory_bytes())
 
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""

@@ -30,7 +30,7 @@ from testbed.lab.netns.network import patch
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
 from testbed.lab.netns.network.impairing import ByLine, ByNetem, Impairing
-from testbed.lab.netns.on_nodes import calls, processes
+from testbed.lab.netns.on_nodes import calls
 from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
 from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, expect_jobs, run_program, worker_body
 from testbed.lab.netns.readings import readback
@@ -392,11 +392,6 @@ class Sandbox:
     def _end_sampling(self) -> Queues | None:
         sampler, self._sampler = self._sampler, None
         return None if sampler is None else sampler.close()
-
-    @request
-    def memory_bytes(self) -> int:
-        """Proportional set sizes of all processes, added up."""
-        return processes.memory_bytes()
 
     @request
     def congestion_controls(self) -> list[str]:

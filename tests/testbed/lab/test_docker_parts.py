@@ -26,8 +26,8 @@ from testbed.lab.docker.lab import for_all
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.on_nodes.attached import Attached, Files
-from testbed.lab.netns.on_nodes.processes import STATUS
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import STATUS, Files
 from testbed.lab.programs import Program
 from tests.patience import until
 

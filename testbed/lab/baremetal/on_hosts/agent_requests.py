@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
+from testbed.files import foreign
 from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.processes import Processes
 from testbed.lab.baremetal.on_hosts.readings import Readings
@@ -20,6 +21,12 @@ from testbed.machine.cgroups import limits
 ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags to open a file that is written to: a link in its place, which a worker may have made, is refused, and so is a
 pipe that nobody reads, for whose reader we would have to wait."""
+
+
+def listing(found: foreign.Listing) -> dict[str, Any]:
+    """Write a listing as JSON, which has no names that are not UTF-8: these are left out."""
+    files = [one for one in found.files if one[0].isprintable()]
+    return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
 
 
 class AgentRequests:

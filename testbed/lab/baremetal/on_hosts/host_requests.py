@@ -21,7 +21,7 @@ from testbed.files import foreign
 from testbed.lab.baremetal.nics import readback, shaper, undoing
 from testbed.lab.baremetal.nics.readback import IFB, ROOT_HANDLE, HostMeter, Wanted, changed_shape
 from testbed.lab.baremetal.on_hosts import pings
-from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests, listing
 from testbed.lab.baremetal.on_hosts.processes import Processes, program
 from testbed.lab.baremetal.on_hosts.rights import run_as_user
 from testbed.lab.base import PIECE_BYTES, SHARED_VARIABLE
@@ -94,14 +94,11 @@ class HostRequests(AgentRequests):
 
     @request
     def written(self, folder: str) -> dict[str, Any]:
-        """List what was changed below a folder since the last program was launched. A name that is not UTF-8 is left
-        out, as JSON has none."""
+        """List what was changed below a folder since the last program was launched."""
         try:
-            found = foreign.listed(Path(folder), self._launched_ns)
+            return listing(foreign.listed(Path(folder), self._launched_ns))
         except OSError as error:
             raise HostError(f"{folder}: {foreign.reason(error)}", fix="see what became of it") from None
-        files = [one for one in found.files if one[0].isprintable()]
-        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
 
     @request
     def read_written(self, folder: str, name: str, offset: int) -> dict[str, Any]:

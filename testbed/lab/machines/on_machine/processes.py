@@ -25,8 +25,6 @@ from testbed.lab.netns.lab import NetnsLab
 from testbed.lab.netns.network.blueprint import Blueprint
 from testbed.lab.netns.network.build import MACHINE, OWN_NAMESPACE
 from testbed.lab.netns.on_nodes.attached import Attached
-from testbed.lab.netns.readings import readback
-from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S
 from testbed.lab.programs import Launch, Program
@@ -67,14 +65,6 @@ class ShareLab(NetnsLab):
         self._sandbox.ask(Sandbox.lend([MACHINE], [self._machine]))
         self._bring_up(topology, settings, [], plan)
         self._numbers = self._sandbox.ask(Sandbox.namespaces())
-
-    def verify(self) -> None:
-        """Read the share back again; :meth:`said` is for another decoder. Raises LabError: something differs."""
-        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
-
-    def said(self, chosen: readback.Sample) -> dict[int, Said]:
-        """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
-        return self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
 
     def plan_share_patch(self, plan: Blueprint) -> None:
         """Work out how the share becomes this one, which has other circuits."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.on_hosts import pings
-from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests, listing
 from testbed.lab.base import SHARED, SHARED_VARIABLE, LinkChange
 from testbed.lab.machines.on_machine.processes import ShareLab, ShareProcesses
 from testbed.lab.measurements import Burst, Waited, Way
@@ -160,7 +160,7 @@ class MachineRequests(AgentRequests):
     @request
     def read_back(self) -> dict[str, Any]:
         """Read the share back again, and compare it with what was asked for; return what was read."""
-        self._lab.verify()
+        self._lab.read_back()
         return self._lab.describe()
 
     @request
@@ -243,11 +243,8 @@ class MachineRequests(AgentRequests):
 
     @request
     def written(self, node: int, folder: str) -> dict[str, Any]:
-        """List what programs wrote on a node into their copy of a folder. A name that is not UTF-8 is left out, as JSON
-        has none."""
-        found = self._lab.written(node, Path(folder))
-        files = [one for one in found.files if one[0].isprintable()]
-        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
+        """List what programs wrote on a node into their copy of a folder."""
+        return listing(self._lab.written(node, Path(folder)))
 
     @request
     def read_written(self, node: int, folder: str, name: str, offset: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import os
 import resource
 import signal
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,16 @@ def unshare(flags: int) -> None:
 def setns(fd: int, kind: int) -> None:
     """Move the calling thread into the namespace that ``fd`` holds. Raises OSError."""
     _checked(_libc.setns(fd, kind), "setns")
+
+
+@contextmanager
+def inside(network: int, home: int) -> Iterator[None]:
+    """Be in a network namespace meanwhile, and after that in the one at ``home``; both are open files."""
+    setns(network, CLONE_NEWNET)
+    try:
+        yield
+    finally:
+        setns(home, CLONE_NEWNET)
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str | None = None) -> None:

@@ -16,7 +16,7 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from testbed.base.errors import LabError
@@ -69,13 +69,9 @@ class BuiltNetwork:
 
     def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside the namespace of each of some nodes, then come back to the sandbox's own."""
-        try:
-            for node in nodes:
-                kernel.setns(self.namespaces[node.index], kernel.CLONE_NEWNET)
-                with RouteSocket() as netlink:
-                    action(node, netlink)
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        for node in nodes:
+            with self.inside(node.index), RouteSocket() as netlink:
+                action(node, netlink)
 
     def send(self, requests: Mapping[int, Sequence[Request]]) -> None:
         """Carry out requests, by node. Raises LabError: the kernel refused one; it is named."""
@@ -85,14 +81,9 @@ class BuiltNetwork:
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
 
-    @contextmanager
-    def inside(self, node: int) -> Iterator[None]:
+    def inside(self, node: int) -> AbstractContextManager[None]:
         """Enter a node's network namespace meanwhile; programs that are started are there, too."""
-        kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
-        try:
-            yield
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        return kernel.inside(self.namespaces[node], self._home)
 
     def set_impairments(self, wanted: Mapping[int, Impairment]) -> None:
         """Note what is asked of links from now on."""
@@ -262,18 +253,14 @@ class LentNetwork(BuiltNetwork):
         blueprint, mtu = self.blueprint, self.blueprint.settings.mtu
         if not blueprint.tunnels:
             return
-        kernel.setns(self._lent[MACHINE], kernel.CLONE_NEWNET)
-        try:
-            with RouteSocket() as netlink:
-                ends = {directed: _end(blueprint, self.namespaces, directed) for directed in blueprint.tunnels}
-                netlink.send(
-                    [
-                        rtnetlink.create_tunnel(ends[directed], tunnel, mtu, blueprint.label(directed))
-                        for directed, tunnel in blueprint.tunnels.items()
-                    ]
-                )
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        ends = {directed: _end(blueprint, self.namespaces, directed) for directed in blueprint.tunnels}
+        with kernel.inside(self._lent[MACHINE], self._home), RouteSocket() as netlink:
+            netlink.send(
+                [
+                    rtnetlink.create_tunnel(ends[directed], tunnel, mtu, blueprint.label(directed))
+                    for directed, tunnel in blueprint.tunnels.items()
+                ]
+            )
 
 
 def _unshare_network(made: int, needed: int) -> None:

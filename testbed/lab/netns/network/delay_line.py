@@ -247,11 +247,8 @@ class DelayLine:
             self._library.delay_line_set(self._line, number, track.lane.delay_ns, track.lane.has_chance, payload_bytes)
 
     def _open(self, order: Order) -> None:
-        kernel.setns(order.namespace, kernel.CLONE_NEWNET)
-        try:
+        with kernel.inside(order.namespace, self._home):
             queues = QueueSocket(order.queue), QueueSocket(cutting(order.queue), cuts=True)
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
         told = [value for queue in queues for value in (queue.socket.fileno(), queue.number)]
         code = self._library.delay_line_open(self._line, *told)
         if code:

@@ -8,14 +8,12 @@ import shlex
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.on_nodes.processes import STATUS
+from testbed.lab.netns.on_nodes.processes import STATUS, Files
 from testbed.lab.programs import Completed
-
-Files = tuple[int, int, int]
 
 
 class Attached:
@@ -50,18 +48,6 @@ class Attached:
                 fix="see what the image of its container starts",
             )
         return int(status)
-
-
-@contextmanager
-def logged(log: str) -> Iterator[Files]:
-    """Open files for a program that has no input and whose output is added to ``log``."""
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        yield null, output, output
-    finally:
-        os.close(null)
-        os.close(output)
 
 
 def run_and_collect(start: Callable[[Files], Attached], command: Sequence[str], timeout_s: float) -> Completed:

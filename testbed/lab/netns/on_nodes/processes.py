@@ -12,8 +12,8 @@ import sys
 import termios
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,9 @@ KILLED_S, LOOK_S = 2.0, 0.002
 """Seconds that killed workers may take to end (64 take 0.2 s), and seconds between two looks."""
 STATUS = struct.Struct("=id")
 """Layout of an exit status as it is sent: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
+
+Files = tuple[int, int, int]
+"""Standard input, output and error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +102,11 @@ class Processes:
     def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> int:
         """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status.
         Returns its PID."""
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        started_s = time.monotonic()
-        pid = place.fork()
-        if pid == 0:
-            _in_child(place, [null, log, log], lambda: body(worker))
-        os.close(null)
-        os.close(log)
+        with logged(worker.log) as files:
+            started_s = time.monotonic()
+            pid = place.fork()
+            if pid == 0:
+                _in_child(place, files, lambda: body(worker))
         self._workers[pid] = worker, started_s
         self._places[pid] = place
         return pid
@@ -195,6 +195,18 @@ class Processes:
             self._exits.append(Exit(worker.process, worker.node, status, started_s, time.monotonic()))
         elif pid in self._commands:
             self._commands.pop(pid)(STATUS.pack(status, time.monotonic()))
+
+
+@contextmanager
+def logged(log: str) -> Iterator[Files]:
+    """Open files for a program that has no input and whose output is added to ``log``."""
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        yield null, output, output
+    finally:
+        os.close(null)
+        os.close(output)
 
 
 def by_stream(fd: int) -> Tell:
@@ -291,16 +303,6 @@ def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
     if os.isatty(0):
         with suppress(PermissionError):  # another session's terminal can be used, but job control stays there
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def memory_bytes() -> int:
-    """Proportional set sizes of every process in this PID namespace, added up."""
-    total = 0
-    for process in Path("/proc").glob("[0-9]*"):  # a longer pattern looks into each, and fails if one has ended
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            fields = dict(line.split(":") for line in (process / "smaps_rollup").read_text().splitlines()[1:])
-            total += int(fields["Pss"].split()[0]) * 1024
-    return total
 
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
