@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from testbed.lab.baremetal.controller import shipping
 from testbed.lab.baremetal.controller.answers import Event
 from testbed.lab.baremetal.controller.connection import Connection, Lost, Pending
 from testbed.lab.baremetal.controller.fleet import Fleet, FleetMonitor
-from testbed.lab.baremetal.machines import Losses, Machines
+from testbed.lab.baremetal.machines import Machines
 from testbed.lab.base import LinkChange
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.lab.requests import Call
@@ -25,7 +26,7 @@ class FleetLab:
     _machines: Machines
 
     def __init__(self) -> None:
-        self._losses = Losses()
+        self._lost = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._fleet: Fleet | None = None
         self._work: Path | None = None
         self._changes: dict[int, LinkChange] = {}
@@ -34,7 +35,8 @@ class FleetLab:
 
     def _on_event(self, connection: Connection, event: Event | Lost) -> None:
         if isinstance(event, Lost):
-            self._losses.lost()
+            with suppress(OSError):  # nobody looks any more
+                os.eventfd_write(self._lost, 1)
         if self._fleet is not None:
             self._fleet.on_event(connection, event)
 
@@ -88,7 +90,7 @@ class FleetLab:
 
     def fileno(self) -> int:
         """File descriptor that is readable once a machine is lost."""
-        return self._losses.fileno()
+        return self._lost
 
     def monitor(self) -> FleetMonitor:
         return FleetMonitor(self._up())
@@ -110,7 +112,9 @@ class FleetLab:
         with suppress(LabError):
             self.down()
         self._machines.close()
-        self._losses.close()
+        if self._lost >= 0:
+            os.close(self._lost)
+        self._lost = -1
 
     def _up(self) -> Fleet:
         if self._fleet is None:

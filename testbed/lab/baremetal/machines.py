@@ -165,23 +165,3 @@ class Attached:
         status = self._process.wait()
         os.close(self._pidfd)
         return status
-
-
-class Losses:
-    """Event that select() can wait for: readable once any connection is lost."""
-
-    def __init__(self) -> None:
-        self._read, self._write = socket.socketpair()
-
-    def lost(self) -> None:
-        """Say that a connection is lost."""
-        with suppress(OSError):  # nobody looks any more
-            self._write.send(b"1")
-
-    def fileno(self) -> int:
-        return self._read.fileno()
-
-    def close(self) -> None:
-        """Close the event."""
-        self._read.close()
-        self._write.close()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-import socket
 import sys
 import time
 import traceback
@@ -32,7 +30,15 @@ from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNet
 from testbed.lab.netns.network.impairing import ByLine, ByNetem, Impairing
 from testbed.lab.netns.on_nodes import calls
 from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
-from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, expect_jobs, run_program, worker_body
+from testbed.lab.netns.on_nodes.processes import (
+    Place,
+    Processes,
+    by_stream,
+    child_ends,
+    expect_jobs,
+    run_program,
+    worker_body,
+)
 from testbed.lab.netns.readings import readback
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.queues import Sampler
@@ -61,12 +67,7 @@ class Sandbox:
         self._enclosures: dict[int, Enclosure] = {}
         self._hosts: dict[str, int] = {}
         self._services = services
-        self._wake, wake = socket.socketpair()
-        self._wake.setblocking(False)
-        wake.setblocking(False)
-        self._wake_writer = wake
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._wake = child_ends()
 
     def serve(self) -> NoReturn:
         """Answer requests and reap children. Raises ChannelClosedError when the caller is gone."""

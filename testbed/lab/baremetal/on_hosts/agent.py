@@ -18,7 +18,6 @@ import json
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -34,6 +33,7 @@ from testbed.lab.baremetal.on_hosts.host_requests import AS_ROOT, REQUESTS, Host
 from testbed.lab.baremetal.on_hosts.processes import Processes, tell
 from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_user
 from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes.processes import child_ends
 from testbed.lab.requests import Requests
 
 LOOK_S = 0.05
@@ -53,11 +53,7 @@ class Agent:
         self._host, self._requests, self._as_root = host, requests, as_root
         self._processes, self._readings, self._selector = host.processes, host.readings, host.selector
         self._selector.register(0, selectors.EVENT_READ, self._read)
-        self._wake, self._wake_writer = socket.socketpair()
-        for one in (self._wake, self._wake_writer):
-            one.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        self._wake = child_ends()
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         self._input = b""
         self._looked_s = 0.0

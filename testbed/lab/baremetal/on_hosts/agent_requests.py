@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import platform
 import selectors
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.files import foreign
 from testbed.lab.baremetal.on_hosts import pings
@@ -17,7 +18,10 @@ from testbed.lab.baremetal.on_hosts.readings import Readings
 from testbed.lab.baremetal.on_hosts.rights import as_root, run_as_user
 from testbed.lab.requests import request
 from testbed.machine.cgroups import limits
+from testbed.workloads.job import Probe
 
+Selector = selectors.BaseSelector
+_End = TypeVar("_End")
 ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags to open a file that is written to: a link in its place, which a worker may have made, is refused, and so is a
 pipe that nobody reads, for whose reader we would have to wait."""
@@ -37,7 +41,7 @@ class AgentRequests:
         leaving: whether the agent is to go.
     """
 
-    def __init__(self, processes: Processes, selector: selectors.BaseSelector) -> None:
+    def __init__(self, processes: Processes, selector: Selector) -> None:
         self.processes, self.selector = processes, selector
         self.readings = Readings(processes.workers)
         self._echoes = pings.Echoes(selector)
@@ -113,22 +117,38 @@ class AgentRequests:
         return self._burst(probes, [], "sent")
 
     def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
-        """Fork a child for bursts, for it takes as long as they do; return its PID."""
-        from testbed.lab.baremetal.on_hosts import bursts
+        """Fork a child for bursts, for it takes as long as they do; return its PID once bursts can come. The child
+        writes a line of JSON for each burst received, by its place in the list."""
+        from testbed.workloads.bursts.probe import finish, receive, send  # here, for it loads NumPy
 
         ready, tell_ready = os.pipe()
         path = self.processes.below(result)
         path.unlink(missing_ok=True)
-        pid = self.processes.beside(
-            lambda: bursts.main(sends, receives, tell_ready, path, self._inside),
-            "bursts.log",
-            followed=result,
-            keep=tell_ready,
-        )
+
+        def body() -> int:
+            selector = selectors.DefaultSelector()
+            receivers = [self._begun(receive, one, selector) for one in receives]
+            senders = [self._begun(send, one, selector) for one in sends]
+            os.write(tell_ready, b"1")
+            os.close(tell_ready)
+            finish(selector, max(one["duration_s"] for one in [*sends, *receives]))
+            for sender in senders:
+                sender.end()
+            lines = [{"burst": number, "rate_bps": one.arrivals.rate_bps} for number, one in enumerate(receivers)]
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            return 0
+
+        pid = self.processes.beside(body, "bursts.log", followed=result, keep=tell_ready)
         os.close(tell_ready)
         os.read(ready, 1)  # or its end
         os.close(ready)
         return pid
+
+    def _begun(self, how: Callable[[Probe, Selector], _End], one: Mapping[str, Any], selector: Selector) -> _End:
+        """Begin an end of a burst, on its node."""
+        asked = dict(one)
+        with self._inside(asked.pop("node", 0)):
+            return how(Probe(**asked), selector)
 
     def _inside(self, node: int) -> AbstractContextManager[object]:  # noqa: ARG002  # one that has nodes has another
         """Be on a node meanwhile."""

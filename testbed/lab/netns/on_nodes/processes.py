@@ -209,6 +209,16 @@ def logged(log: str) -> Iterator[Files]:
         os.close(output)
 
 
+def child_ends() -> socket.socket:
+    """Make a socket that is readable once a child of this process has ended."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
+    return ours
+
+
 def by_stream(fd: int) -> Tell:
     """Make a function that tells the status on a stream, which is closed then."""
 
