@@ -41,6 +41,17 @@ _RANK = re.compile(r"^\[rank\d+\]: ")
 _OURS = re.compile(r"testbed\.[\w.]+: ")
 _INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.")
 """Parts of paths of files that are not the user's."""
+LONGEST_LAST = 200
+"""Characters of a log's last line in a sentence."""
+TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
+"""Lines and bytes at the end of a log that are told of it, and characters of a line; longer ones are cut."""
+TRACEBACK_LINES = 100
+"""Lines at the end of a log in which a traceback is looked for."""
+MOST_NAMED = 5
+"""The most nodes that an error names."""
+PYTHON_FAILED = 1
+"""Exit status of Python after an exception that nothing caught."""
+OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
 class _Frame(NamedTuple):
@@ -99,19 +110,6 @@ def _hidden(line: str) -> str | None:
             if name in sys.stdlib_module_names or find_spec(name) is not None:
                 return name
     return None
-
-
-LONGEST_LAST = 200
-"""Characters of a log's last line in a sentence."""
-TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
-"""Lines and bytes at the end of a log that are told of it, and characters of a line; longer ones are cut."""
-TRACEBACK_LINES = 100
-"""Lines at the end of a log in which a traceback is looked for."""
-MOST_NAMED = 5
-"""The most nodes that an error names."""
-PYTHON_FAILED = 1
-"""Exit status of Python after an exception that nothing caught."""
-OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
 def died(
@@ -196,11 +194,8 @@ def position(path: Path) -> str:
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
     """Read the JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death
-    is left out.
-
-    Raises:
-        TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
-    """
+    is left out. Raises TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a
+    worker writes."""
     try:
         content = foreign.read_bytes(path, most_bytes, path.parent)
     except UnfitError as error:

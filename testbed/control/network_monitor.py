@@ -32,6 +32,10 @@ _NONE: _Own = {}
 LONGEST = 0.05
 """Share of the time since the last counts that these may have taken to read. Counts that took longer are left out: they
 are not of one moment."""
+SELDOM_S = 1.0
+"""Seconds between two looks where they take long."""
+MOST_SHARE = 0.05
+"""Share of the time that a machine may take to read: where it takes longer, there are fewer looks."""
 
 
 class _Seen(NamedTuple):
@@ -97,12 +101,6 @@ def _others_bps(before: _Seen, now: _Seen) -> float | None:
         return None
     ours_bytes = sum(now.own.values()) - sum(before.own.values())
     return max(0.0, 8 * (now.entered_bytes - before.entered_bytes - ours_bytes) / (now.at_s - before.at_s))
-
-
-SELDOM_S = 1.0
-"""Seconds between two looks where they take long."""
-MOST_SHARE = 0.05
-"""Share of the time that a machine may take to read: where it takes longer, there are fewer looks."""
 
 
 class NetworkMonitor:

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from testbed.trial.model import Trial
     from testbed.workloads.plan import Plan
 
+GROUP = "controllers"
+"""Group of entry points, see :mod:`testbed.base.plugins`."""
+BUILT_IN = {
+    "autotune": ("testbed.control.autotune", "Autotune"),
+    "network_monitor": ("testbed.control.network_monitor", "NetworkMonitor"),
+}
+"""Controllers that come with testbed, by name: the module, and the name of what makes the controller there."""
+
 
 class Controller(Protocol):
     """A controller: acts on a trial while it runs. One that has something to begin and to end is a context manager,
@@ -76,10 +84,7 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """
-        Raises:
-            TrialError: a controller failed, and nothing else did.
-        """
+        """Raises TrialError: a controller failed, and nothing else did."""
         self._thread.close()
         if error is None:
             self._feed.check()
@@ -102,10 +107,7 @@ class Beside:
 
 
 def _wait_s(told: float) -> float:
-    """
-    Raises:
-        ValueError: a controller's answer is no time.
-    """
+    """Raises ValueError: a controller's answer is no time."""
     if not isinstance(told, int | float) or math.isnan(told):
         raise ValueError(f"look() gave {told!r}, which is no number of seconds")
     return told
@@ -123,15 +125,6 @@ def failure(name: str, error: Exception) -> TrialError:
         f"the controller {name} failed: {type(error).__name__}: {error!s:.200} ({where})",
         fix="mend it, then run the trial again",
     )
-
-
-GROUP = "controllers"
-"""Group of entry points, see :mod:`testbed.base.plugins`."""
-BUILT_IN = {
-    "autotune": ("testbed.control.autotune", "Autotune"),
-    "network_monitor": ("testbed.control.network_monitor", "NetworkMonitor"),
-}
-"""Controllers that come with testbed, by name: the module, and the name of what makes the controller there."""
 
 
 @dataclass(frozen=True)

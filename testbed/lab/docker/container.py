@@ -38,6 +38,11 @@ MOST_SAID = "64k"
 """Size of the log that Docker keeps on the disk of what a container's first process prints; older output is dropped."""
 DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
 """Capabilities that Docker gives every container, and no host needs."""
+ANSWER_TIMEOUT_S = 30.0
+"""Seconds that an answer may take which should take milliseconds."""
+END_TIMEOUT_S = 5.0
+"""Seconds that an answer may take when the container is ended anyway."""
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -134,13 +139,6 @@ def names(hosts_file: str) -> dict[str, str]:
     """Address of each name in a hosts file, but for those of the loopback."""
     lines: Iterable[list[str]] = (line.split() for line in hosts_file.splitlines())
     return {name: address for address, *names in lines for name in names if not address.startswith("127.")}
-
-
-ANSWER_TIMEOUT_S = 30.0
-"""Seconds that an answer may take which should take milliseconds."""
-END_TIMEOUT_S = 5.0
-"""Seconds that an answer may take when the container is ended anyway."""
-PAGE_BYTES = 4096
 
 
 class Container:

@@ -205,11 +205,7 @@ class Daemon:
 
     @contextmanager
     def _said(self, what: str) -> Iterator[None]:
-        """
-        Raises:
-            LabError: what Docker says when it cannot do so.
-            MissingToolError: it is not there any more.
-        """
+        """Raises LabError: what Docker says when it cannot do so; MissingToolError: it is not there any more."""
         import requests
         from docker.errors import APIError, DockerException
 

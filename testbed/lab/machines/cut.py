@@ -41,6 +41,11 @@ _Unit = tuple[int, ...]
 """Nodes that stay together, in order."""
 _Weights = Mapping[tuple[int, int], int]
 """Rate (bit/s) between each pair of units, by their numbers, the smaller first."""
+Orders = dict[int, tuple[dict[int, Impairment], dict[int, tuple[StaticRoute, ...]]]]
+"""Arguments of :meth:`testbed.lab.netns.lab.NetnsLab.impair_with_detours`, by machine."""
+OUTER_BYTES = 50
+"""Bytes that a tunnel adds to each packet: Ethernet header of the packet inside, VXLAN, UDP and IPv4 (RFC 7348)."""
+MOST_NUMBER = 2**24 - 1
 
 
 @dataclass(frozen=True)
@@ -230,13 +235,6 @@ def _completed(topology: Topology, found: Mapping[int, int], machines: int) -> t
         left.remove(node)
         tell(node)
     return tuple(machine[node] for node in range(len(topology.nodes)))
-
-
-Orders = dict[int, tuple[dict[int, Impairment], dict[int, tuple[StaticRoute, ...]]]]
-"""Arguments of :meth:`testbed.lab.netns.lab.NetnsLab.impair_with_detours`, by machine."""
-OUTER_BYTES = 50
-"""Bytes that a tunnel adds to each packet: Ethernet header of the packet inside, VXLAN, UDP and IPv4 (RFC 7348)."""
-MOST_NUMBER = 2**24 - 1
 
 
 @dataclass(frozen=True)

@@ -204,11 +204,7 @@ class NetnsLab:
         self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]
     ) -> None:
         """Impair links (:meth:`impair`), of which some take a detour by these routes of the bridges at their ends.
-
-        Raises:
-            LabError: the kernel refuses it.
-            MissingToolError: it cannot impair links.
-        """
+        Raises LabError: the kernel refuses it; MissingToolError: it cannot impair links."""
         if self.impairs_by() is None:
             what = ", ".join({str(impairment) for impairment in wanted.values()})
             self._sandbox.ask(Sandbox.require(what, LinkSettings()))

@@ -31,6 +31,11 @@ from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.netns.sandbox import ETC_HOSTS, Sandbox
 
+HOW_TO_ALLOW = (
+    "run as root, or allow namespaces to users: sysctl -w user.max_user_namespaces=10000 "
+    "(Debian also: kernel.unprivileged_userns_clone=1; Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0)"
+)
+
 
 def serve(channel: Channel, alive: int) -> NoReturn:
     """Be the sandbox until the channel ends. ``alive`` is a pipe that is open as long as the launcher lives."""
@@ -81,12 +86,6 @@ def _how_to_allow(error: OSError) -> str:
     if error.errno == errno.EINVAL:
         return "a chroot must be a mount point: before entering it, mount --bind DIR DIR"
     return "run as root; in a container, give it the right to mount: docker run --privileged"
-
-
-HOW_TO_ALLOW = (
-    "run as root, or allow namespaces to users: sysctl -w user.max_user_namespaces=10000 "
-    "(Debian also: kernel.unprivileged_userns_clone=1; Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0)"
-)
 
 
 def main(channel_fd: int, parent_pid: int) -> int:

@@ -25,6 +25,7 @@ from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.answers import AgentKind, Event, Refusal, Result
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
+from testbed.lab.baremetal.on_hosts.processes import LONGEST_LINE_BYTES, PIECE_BYTES
 from testbed.lab.baremetal.preparing.ansible import (
     ADDRESS,
     ARGUMENTS,
@@ -42,6 +43,24 @@ from testbed.lab.requests import Call
 REMEMBERED_S = 30.0
 DRIFT = 50e-6
 """Rate at which two undisciplined quartz clocks drift apart at most; where NTP disciplines both it is below 1e-6."""
+_T = TypeVar("_T")
+Pending = Future[tuple[_T, float, float]]
+"""An answer that is to come, with the moments of its request and its arrival."""
+ANSWER_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
+"""Seconds that an agent's start may take: Python's start on a busy machine, and PyTorch's import."""
+CLOSE_TIMEOUT_S = 5.0
+NO = ("no", "false", "off", "0", "n", "f", "0.0")
+"""Words that Ansible takes for false."""
+MOST_GREETING_BYTES = 1 << 20
+"""The most bytes of lines before the agent's first: what a shell says at first, and what libraries print."""
+MOST_ERRORS_BYTES = 16 << 20
+"""The most bytes that a host may write on standard error, which is kept in a file."""
+LAST_ERRORS_BYTES = 64 << 10
+"""Bytes at the end of standard error that are searched for the reason of an end."""
+GO_ON = "see whether it is on and reachable; then go on with testbed run --resume"
+HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+"""Setting of the environment, as in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
 
 @dataclass(frozen=True)
@@ -90,30 +109,6 @@ class Clock:
     def local_s(self, their_s: float) -> float:
         """Convert a moment of the host's clock to ours."""
         return their_s + self.best().offset_s
-
-
-_T = TypeVar("_T")
-Pending = Future[tuple[_T, float, float]]
-"""An answer that is to come, with the moments of its request and its arrival."""
-ANSWER_TIMEOUT_S = 30.0
-START_TIMEOUT_S = 60.0
-"""Seconds that an agent's start may take: Python's start on a busy machine, and PyTorch's import."""
-CLOSE_TIMEOUT_S = 5.0
-NO = ("no", "false", "off", "0", "n", "f", "0.0")
-"""Words that Ansible takes for false."""
-LONGEST_LINE_BYTES = 4 << 20
-"""The most bytes of a line of an agent; the agent keeps to it, see :mod:`testbed.lab.baremetal.on_hosts.processes`."""
-PIECE_BYTES = 1 << 20
-"""Bytes of a file that go into one request."""
-MOST_GREETING_BYTES = 1 << 20
-"""The most bytes of lines before the agent's first: what a shell says at first, and what libraries print."""
-MOST_ERRORS_BYTES = 16 << 20
-"""The most bytes that a host may write on standard error, which is kept in a file."""
-LAST_ERRORS_BYTES = 64 << 10
-"""Bytes at the end of standard error that are searched for the reason of an end."""
-GO_ON = "see whether it is on and reachable; then go on with testbed run --resume"
-HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
-"""Setting of the environment, as in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
 
 def ssh(host: Host, control: Path) -> list[str]:

@@ -177,7 +177,10 @@ class Fleet:
                 self._lost.append(event.error)
                 self._changed.notify_all()
         else:
-            self._count(node)
+            self._events[node] += 1
+            told = self._events[node]
+            if told > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
+                raise HostError(f"it tells of {told:,} things, more than can have happened", fix=answers.FIX)
             self._note(node, connection, event)
 
     def _note(
@@ -216,12 +219,6 @@ class Fleet:
                 standing = log.of.setdefault(name, Standing())
                 standing.counts_waits |= counts_waits
                 standing.add(now_s, stopped_s, starved_s, waited_s)
-
-    def _count(self, node: int) -> None:
-        """Count an event of a host. Raises HostError: the host tells more than can have happened."""
-        self._events[node] += 1
-        if self._events[node] > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
-            raise HostError(f"it tells of {self._events[node]:,} things, more than can have happened", fix=answers.FIX)
 
     def _write(self, node: int, name: str, data: bytes) -> None:
         """Append to the local file that was named when following began: a host names none. Raises HostError: no file of

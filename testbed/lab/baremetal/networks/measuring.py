@@ -37,6 +37,23 @@ Flow = tuple[int, int]
 """Source host and destination host."""
 Crowd = list[tuple[int, int, tuple[Flow, ...]]]
 """Flows that run at once, by the two between which their sum counts."""
+PINGS = 11
+"""Round trips a way, of which the median counts."""
+PORT = 9_000
+PATIENCE_S = 10.0
+PROBE_S = 0.5
+PACE = 1.1
+"""Ratio of a paced burst's rate to the expected one, as :data:`testbed.trial.job_files.PACE`: more than a way
+should carry, so that one that carries more is seen."""
+CROSSING_S = 1.0
+"""Seconds of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
+LEAST = 0.9
+"""Share of its rate that a NIC should carry, all NICs at once."""
+MOST = 1.1
+"""Share of its rate beyond which a NIC must be another than the inventory says."""
+UNKNOWN_BPS = 10_000_000_000
+"""Rate that a burst is prepared for where nobody says how fast a NIC is (bit/s)."""
+RESULT = "measured.jsonl"
 
 
 @dataclass(frozen=True)
@@ -90,25 +107,6 @@ def _expected(topology: Topology, crowd: Crowd) -> list[Crossing]:
     flows = [flow for _, _, some in crowd for flow in some]
     rates = iter(fair_bps([loads(topology, flow) for flow in flows], topology))
     return [Crossing(src, dst, some, tuple(next(rates) for _ in some)) for src, dst, some in crowd]
-
-
-PINGS = 11
-"""Round trips a way, of which the median counts."""
-PORT = 9_000
-PATIENCE_S = 10.0
-PROBE_S = 0.5
-PACE = 1.1
-"""Ratio of a paced burst's rate to the expected one, as :data:`testbed.trial.job_files.PACE`: more than a way
-should carry, so that one that carries more is seen."""
-CROSSING_S = 1.0
-"""Seconds of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
-LEAST = 0.9
-"""Share of its rate that a NIC should carry, all NICs at once."""
-MOST = 1.1
-"""Share of its rate beyond which a NIC must be another than the inventory says."""
-UNKNOWN_BPS = 10_000_000_000
-"""Rate that a burst is prepared for where nobody says how fast a NIC is (bit/s)."""
-RESULT = "measured.jsonl"
 
 
 def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physical: Mapping[str, str]) -> Calibration:

@@ -46,17 +46,13 @@ def remove(home: str) -> None:
         if one["owner"]:
             shaper.undo(one["owner"])
         else:
-            _delete(Path(home, "work", one["token"]))
+            # Workers may have made anything there: rm follows no link, and goes down as deep as they have gone.
+            folder = Path(home, "work", one["token"])
+            done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
+            if done.returncode:
+                raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
     with suppress(OSError):  # a living run has its directory there, or there is none
         Path(home, "work").rmdir()
-
-
-def _delete(folder: Path) -> None:
-    """Delete a folder in which workers may have made anything: rm follows no link, and goes down as deep as they have
-    gone."""
-    done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
-    if done.returncode:
-        raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
 
 
 def end_former(owner: str) -> None:

@@ -160,11 +160,8 @@ def ifb_of(netlink: RouteSocket, name: str) -> str:
 
 def ssh_interfaces(addresses: Mapping[str, str]) -> set[str]:
     """Interfaces that the SSH connection of this process's session uses, those below a bridge or a VLAN included; none
-    if there is no such connection. ``addresses`` are interfaces by IPv4 address.
-
-    Raises:
-        HostError: no interface has the connection's address.
-    """
+    if there is no such connection. ``addresses`` are interfaces by IPv4 address. Raises HostError: no interface has the
+    connection's address."""
     address = _ssh_address()
     if address is None:
         return set()

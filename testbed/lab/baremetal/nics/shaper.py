@@ -46,12 +46,8 @@ _RTM_DELLINK, _RTM_DELADDR, _RTM_DELQDISC = 17, 21, 37
 
 def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
     """Make the NICs as wanted; whether anything was (with ``check``: would be) changed. A process that stays to undo it
-    need not ``arm`` the one that does so in time.
-
-    Raises:
-        HostError: it cannot be done; then nothing has changed.
-        PrivilegeError: we are not root.
-    """
+    need not ``arm`` the one that does so in time. Raises HostError: it cannot be done; then nothing has changed;
+    PrivilegeError: we are not root."""
     with undoing.lock(), RouteSocket() as netlink:
         before = undoing.state()
         if before and before.wanted["owner"] != wanted.owner and not undoing.expired():

@@ -26,6 +26,47 @@ from testbed.base.python import PACKAGE
 PLAYBOOKS = PACKAGE.parent / "playbooks"
 INSTALL = install("baremetal")
 NEEDED_BY = "an inventory, as for the lab baremetal and --on ssh://, needs"
+ADDRESS = ("ansible_host", "ansible_ssh_host")
+"""Names that Ansible's ssh connection takes for one thing; of several that a host has, the last: see :func:`given`."""
+PORT = ("ansible_port", "ansible_ssh_port")
+USER = ("ansible_user", "ansible_ssh_user")
+KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
+PASSWORD = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+"""Arguments of ssh, which are added up."""
+PROGRAM = ("ansible_ssh_executable",)
+HOST_KEYS = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
+USED = (
+    *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
+    *("nics", "rack", "testbed_home", "testbed_python"),
+)
+"""Names of all variables of a host that testbed itself reads; Ansible resolves the others when a playbook uses them."""
+Variables = Mapping[str, Any]
+"""Variables of a host, by name."""
+RESOLVE_TIMEOUT_S = 60.0
+TEMPLATE = re.compile(r"\{[{%#]")
+VAULT, UNSAFE = "__ansible_vault", "__ansible_unsafe"
+"""Keys of the dicts that ``ansible-inventory`` makes of ``!vault`` and ``!unsafe``."""
+OURS = {
+    "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
+    "ANSIBLE_STDOUT_CALLBACK": "default",
+    "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    "ANSIBLE_DISPLAY_OK_HOSTS": "true",
+    "ANSIBLE_LOG_PATH": os.devnull,
+}
+"""Settings of Ansible that replace the user's: Ansible is to tell us, and, since there are secrets in it, nobody
+else."""
+LISTENERS = "ANSIBLE_CALLBACKS_ENABLED"
+"""Setting that may not be empty, so it is left out."""
+VAULT_FIX = "give the vault's password as for Ansible: ANSIBLE_VAULT_PASSWORD_FILE=FILE"
+VAULT_VARIABLES = {
+    "DEFAULT_VAULT_PASSWORD_FILE": "ANSIBLE_VAULT_PASSWORD_FILE",
+    "DEFAULT_VAULT_IDENTITY": "ANSIBLE_VAULT_IDENTITY",
+    "DEFAULT_VAULT_IDENTITY_LIST": "ANSIBLE_VAULT_IDENTITY_LIST",
+    "DEFAULT_VAULT_ID_MATCH": "ANSIBLE_VAULT_ID_MATCH",
+}
+"""Variables of the environment, by Ansible's setting."""
+DUMP_TIMEOUT_S = 60.0
 
 
 def program(name: str) -> str:
@@ -45,42 +86,6 @@ def check_installed() -> None:
         raise MissingToolError(f"{NEEDED_BY} ssh, which is not installed", fix="apt-get install openssh-client")
     if not PLAYBOOKS.is_dir():
         raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")
-
-
-ADDRESS = ("ansible_host", "ansible_ssh_host")
-"""Names that Ansible's ssh connection takes for one thing; of several that a host has, the last: see :func:`given`."""
-PORT = ("ansible_port", "ansible_ssh_port")
-USER = ("ansible_user", "ansible_ssh_user")
-KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
-PASSWORD = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
-ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
-"""Arguments of ssh, which are added up."""
-PROGRAM = ("ansible_ssh_executable",)
-HOST_KEYS = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
-USED = (
-    *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
-    *("nics", "rack", "testbed_home", "testbed_python"),
-)
-"""Names of all variables of a host that testbed itself reads; Ansible resolves the others when a playbook uses them."""
-
-Variables = Mapping[str, Any]
-"""Variables of a host, by name."""
-RESOLVE_TIMEOUT_S = 60.0
-TEMPLATE = re.compile(r"\{[{%#]")
-VAULT, UNSAFE = "__ansible_vault", "__ansible_unsafe"
-"""Keys of the dicts that ``ansible-inventory`` makes of ``!vault`` and ``!unsafe``."""
-OURS = {
-    "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
-    "ANSIBLE_STDOUT_CALLBACK": "default",
-    "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
-    "ANSIBLE_DISPLAY_OK_HOSTS": "true",
-    "ANSIBLE_LOG_PATH": os.devnull,
-}
-"""Settings of Ansible that replace the user's: Ansible is to tell us, and, since there are secrets in it, nobody
-else."""
-LISTENERS = "ANSIBLE_CALLBACKS_ENABLED"
-"""Setting that may not be empty, so it is left out."""
-VAULT_FIX = "give the vault's password as for Ansible: ANSIBLE_VAULT_PASSWORD_FILE=FILE"
 
 
 def given(variables: Variables, names: Sequence[str]) -> Any:
@@ -173,16 +178,6 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
     """The line in which one of Ansible's programs says why it failed; or all that it says."""
     said = done.stderr or done.stdout
     return next((line for line in said.splitlines() if line.startswith(("ERROR", "[ERROR"))), said).strip()
-
-
-VAULT_VARIABLES = {
-    "DEFAULT_VAULT_PASSWORD_FILE": "ANSIBLE_VAULT_PASSWORD_FILE",
-    "DEFAULT_VAULT_IDENTITY": "ANSIBLE_VAULT_IDENTITY",
-    "DEFAULT_VAULT_IDENTITY_LIST": "ANSIBLE_VAULT_IDENTITY_LIST",
-    "DEFAULT_VAULT_ID_MATCH": "ANSIBLE_VAULT_ID_MATCH",
-}
-"""Variables of the environment, by Ansible's setting."""
-DUMP_TIMEOUT_S = 60.0
 
 
 def passwords() -> dict[str, str]:

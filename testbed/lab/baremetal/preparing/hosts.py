@@ -26,6 +26,13 @@ from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
 """Packages that workers import, beside our code."""
+MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/reset.yml removes it\n"
+LEFT_OUT = "analysis"
+"""The package of ``testbed`` that nothing on a host imports."""
+SUFFIXES = (".py", ".so")
+"""Endings of files to take. A host whose Python and processor are like ours uses the compiled ones; another one does
+without."""
+DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -37,12 +44,8 @@ class OnAll:
 
 
 def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: Tell, *, check: bool = False) -> OnAll:
-    """Run ``playbooks/NAME.yml`` on every host of an inventory.
-
-    Raises:
-        SpecError: the inventory makes no sense.
-        MissingToolError: Ansible or its playbooks are not installed.
-    """
+    """Run ``playbooks/NAME.yml`` on every host of an inventory. Raises SpecError: the inventory makes no sense;
+    MissingToolError: Ansible or its playbooks are not installed."""
     found = inventories.load(inventory)
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
         digest, path = bundle(Path(folder))
@@ -84,15 +87,6 @@ def packages() -> list[str]:
 
 def _name(requirement: str) -> str:
     return re.split(r"[<>=!~\[ ]", requirement)[0]
-
-
-MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/reset.yml removes it\n"
-LEFT_OUT = "analysis"
-"""The package of ``testbed`` that nothing on a host imports."""
-SUFFIXES = (".py", ".so")
-"""Endings of files to take. A host whose Python and processor are like ours uses the compiled ones; another one does
-without."""
-DIGITS = 12
 
 
 def bundle(folder: Path) -> tuple[str, Path]:

@@ -80,12 +80,8 @@ class Inventory:
 
 
 def load(path: Path) -> Inventory:
-    """Read an inventory.
-
-    Raises:
-        SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved.
-        MissingToolError: Ansible or its playbooks are not installed.
-    """
+    """Read an inventory. Raises SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved;
+    MissingToolError: Ansible or its playbooks are not installed."""
     listed, environment = _read(path)
     return replace(understood(path, listed), passwords=environment)
 

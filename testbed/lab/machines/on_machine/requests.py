@@ -37,6 +37,8 @@ COPIES = 3
 """Packets that are sent for each number: if one is lost, that is no cut."""
 MOST_TAKEN = 1000
 """The most packets that are taken at once; others wait, or are lost."""
+ROWS_TOLD = 20_000
+"""The most rows of queues that one answer has: they take about 2 MB, which is half of an agent's longest line."""
 
 
 class Beats:
@@ -72,10 +74,6 @@ class Beats:
             if len(data) == 8:
                 found[address].add(int.from_bytes(data, "big"))
         return {address: sorted(numbers) for address, numbers in found.items()}
-
-
-ROWS_TOLD = 20_000
-"""The most rows of queues that one answer has: they take about 2 MB, which is half of an agent's longest line."""
 
 
 class MachineRequests(AgentRequests):

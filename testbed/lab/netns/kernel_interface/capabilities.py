@@ -10,9 +10,9 @@ from testbed.lab.netns.kernel_interface import shaping, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
 from testbed.lab.netns.kernel_interface.nfqueue import QueueSocket
 from testbed.lab.netns.network import delay_line, impairing
+from testbed.lab.netns.network.build import LOOPBACK_INDEX
 from testbed.lab.netns.network.impairing import DELAY_LINE, NETEM
 
-LOOPBACK_INDEX = 1
 NETFILTER_FIX = "modprobe -a nfnetlink_queue xt_NFQUEUE (as root), or modprobe sch_netem"
 
 

@@ -64,6 +64,24 @@ SIGNALLED = 128
 """Number that, plus a signal's number, is the exit status of an end by that signal (the shell's convention)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+KEY_CALLS: Final = {
+    0xC000003E: 248,  # x86_64, and x32 with X32 in the number
+    0x40000003: 286,  # i386
+    0xC00000B7: 217,  # aarch64
+    0x40000028: 309,  # arm
+    0xC00000F3: 217,  # riscv64
+    0xC0000102: 217,  # loongarch64
+    0xC0000015: 269,  # ppc64le
+    0x80000016: 278,  # s390x
+}
+"""Number of the first of add_key, request_key and keyctl, which follow each other, by architecture (linux/audit.h). A
+process can call by the numbers of a second architecture, such as those of 32 bits."""
+X32 = 0x40000000
+LOAD, AND, EQUAL, NOT_LESS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+"""Instructions of linux/bpf_common.h: the first reads a word of the call, the others work on it and a constant."""
+NUMBER_AT, ARCHITECTURE_AT = 0, 4
+"""Offsets in ``struct seccomp_data``."""
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
 def _checked(result: int, what: str) -> None:
@@ -181,26 +199,6 @@ def has_capability(number: int) -> bool:
     status = Path("/proc/self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective, 16) >> number & 1)
-
-
-KEY_CALLS: Final = {
-    0xC000003E: 248,  # x86_64, and x32 with X32 in the number
-    0x40000003: 286,  # i386
-    0xC00000B7: 217,  # aarch64
-    0x40000028: 309,  # arm
-    0xC00000F3: 217,  # riscv64
-    0xC0000102: 217,  # loongarch64
-    0xC0000015: 269,  # ppc64le
-    0x80000016: 278,  # s390x
-}
-"""Number of the first of add_key, request_key and keyctl, which follow each other, by architecture (linux/audit.h). A
-process can call by the numbers of a second architecture, such as those of 32 bits."""
-X32 = 0x40000000
-LOAD, AND, EQUAL, NOT_LESS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-"""Instructions of linux/bpf_common.h: the first reads a word of the call, the others work on it and a constant."""
-NUMBER_AT, ARCHITECTURE_AT = 0, 4
-"""Offsets in ``struct seccomp_data``."""
-ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
 def _key_filter() -> list[tuple[int, int, int, int]]:

@@ -39,6 +39,31 @@ MARKED = 12
 """Offset, in struct tc_red_xstats (its own statistics), of the number of packets that RED has marked."""
 FORGETS = bytes([31] * 256)
 """Table by which each idle time divides the mean length (RED_STAB_SIZE powers of two): whatever it was, it is 0."""
+QUANTUM_BYTES = 60_000
+"""Bytes that a class sends in its turn; with one class this only silences the warning that the default is too large."""
+NS_PER_TICK = 64
+"""Nanoseconds in the packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
+ETHERNET_HEADER_BYTES = 14
+RTM_NEWQDISC, RTM_GETQDISC = 36, 38
+RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
+TC_H_ROOT = 0xFFFFFFFF
+ROOT_HANDLE = 0x00010000  # 1:
+ONLY_CLASS = 1
+FIFO_HANDLE = 0x00100000  # 10:
+NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
+RED_HANDLE = 0x00300000  # 30:
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
+TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
+RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
+HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
+HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
+STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
+STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
+LINKLAYER_ETHERNET = 1
+JITTER_ROOM = 4
+"""Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
 
 
 def pack_red(mark_at_bytes: int, limit_bytes: int) -> bytes:
@@ -59,35 +84,6 @@ def read_red(options: bytes) -> tuple[int, int | None]:
     flags, _ = BITFIELD.unpack(found.get(TCA_RED_FLAGS, bytes(BITFIELD.size)))
     marks = at_least == at_most and weight_log == 0 and flags == ECN | NODROP
     return limit, at_least if marks else None
-
-
-QUANTUM_BYTES = 60_000
-"""Bytes that a class sends in its turn; with one class this only silences the warning that the default is too large."""
-NS_PER_TICK = 64
-"""Nanoseconds in the packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
-ETHERNET_HEADER_BYTES = 14
-
-RTM_NEWQDISC, RTM_GETQDISC = 36, 38
-RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
-TC_H_ROOT = 0xFFFFFFFF
-ROOT_HANDLE = 0x00010000  # 1:
-ONLY_CLASS = 1
-FIFO_HANDLE = 0x00100000  # 10:
-NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
-RED_HANDLE = 0x00300000  # 30:
-TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
-TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
-TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
-
-TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
-RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
-HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
-HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
-STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
-STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
-LINKLAYER_ETHERNET = 1
-JITTER_ROOM = 4
-"""Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,12 +126,8 @@ class BuiltNetwork:
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         """Change links while they are in use: one batch of requests for each node. On return the kernel has
-        acknowledged all.
-
-        Raises:
-            SpecError: a rate that cannot be emulated.
-            LabError: links are not shaped, or the kernel refused; the link is named.
-        """
+        acknowledged all. Raises SpecError: a rate that cannot be emulated; LabError: links are not shaped, or the
+        kernel refused; the link is named."""
         blueprint = self.blueprint
         if not blueprint.settings.shaped:
             raise LabError("links without shapers cannot be changed", fix="shape the links")

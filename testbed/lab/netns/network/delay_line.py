@@ -49,6 +49,16 @@ chosen."""
 
 NEVER = 1e15
 """Number of packets that is more than any link carries."""
+LIBRARY = "testbed.lab.netns.network._delay_line"
+VERSION = 1
+"""Version of the compiled library; ``delay_line.c`` has the same."""
+_DECIDE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_FUNCTIONS: Sequence[compiled.Function] = (
+    ("delay_line_new", ctypes.c_void_p, [ctypes.c_void_p, _DECIDE, ctypes.c_int, ctypes.c_int64]),
+    ("delay_line_open", ctypes.c_int, [ctypes.c_void_p, *[ctypes.c_int, ctypes.c_uint16] * 2]),
+    ("delay_line_set", None, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_bool, ctypes.c_int64]),
+    ("delay_line_serve", ctypes.c_int, [ctypes.c_void_p]),
+)
 
 
 class Chance:
@@ -130,18 +140,6 @@ class Lane:
             due_ns = max(arrived_ns, due_ns + int(self._draw.gauss(0.0, self._jitter_ns)))
         self._last_ns = max(due_ns, self._last_ns)
         return self._last_ns
-
-
-LIBRARY = "testbed.lab.netns.network._delay_line"
-VERSION = 1
-"""Version of the compiled library; ``delay_line.c`` has the same."""
-_DECIDE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_FUNCTIONS: Sequence[compiled.Function] = (
-    ("delay_line_new", ctypes.c_void_p, [ctypes.c_void_p, _DECIDE, ctypes.c_int, ctypes.c_int64]),
-    ("delay_line_open", ctypes.c_int, [ctypes.c_void_p, *[ctypes.c_int, ctypes.c_uint16] * 2]),
-    ("delay_line_set", None, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_bool, ctypes.c_int64]),
-    ("delay_line_serve", ctypes.c_int, [ctypes.c_void_p]),
-)
 
 
 class _Seen(ctypes.Structure):

@@ -53,12 +53,8 @@ class Impairing:
         self._network = network
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Impair each of these directed links so from now on.
-
-        Raises:
-            LabError: the kernel refuses it.
-            MissingToolError: a program is missing.
-        """
+        """Impair each of these directed links so from now on. Raises LabError: the kernel refuses it; MissingToolError:
+        a program is missing."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -268,12 +264,8 @@ def tool(name: str) -> str:
 
 
 def run_tool(words: Sequence[str], text: str = "") -> str:
-    """Run a program in the network namespace that we are in; return what it prints.
-
-    Raises:
-        LabError: it failed.
-        MissingToolError: it is not installed.
-    """
+    """Run a program in the network namespace that we are in; return what it prints. Raises LabError: it failed;
+    MissingToolError: it is not installed."""
     done = subprocess.run(
         [tool(words[0]), *words[1:]], input=text, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
     )

@@ -245,7 +245,7 @@ def furnish(view: View) -> list[int]:
     work = Held([*([] if view.work is None else [view.work]), *view.writable])
     copied = [mounts.Copy(folder) for folder in view.copies]
     devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
-    mounts.make_all_read_only()
+    kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
     _mount_proc()
     _mount_sys()
     _mount_dev(devices)

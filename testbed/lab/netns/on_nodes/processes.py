@@ -21,7 +21,6 @@ from typing import NoReturn
 
 from testbed.lab import homes
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes import mounts
 from testbed.lab.netns.on_nodes.calls import Tell
 from testbed.lab.netns.on_nodes.enclosure import KEPT, Enclosure
 from testbed.lab.programs import Exit, Launch
@@ -38,6 +37,7 @@ STATUS = struct.Struct("=id")
 
 Files = tuple[int, int, int]
 """Standard input, output and error."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Place:
             kernel.setns(self.namespace, kernel.CLONE_NEWNET)
             kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
             kernel.sethostname(self.name)
-            mounts.own_interfaces()
+            with suppress(PermissionError):  # of a user who is not root, who can change no interface that is shown then
+                kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
 
     def let_go(self) -> None:
         """Let go of the rights that a process there is not to have; last, once its files are its own."""
@@ -313,9 +314,6 @@ def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
     if os.isatty(0):
         with suppress(PermissionError):  # another session's terminal can be used, but job control stays there
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @cache

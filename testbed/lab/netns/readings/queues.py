@@ -45,6 +45,19 @@ last reading."""
 _Row = tuple[int, int, int, int, int]
 """Sums of one link in one window: the most bytes, their sum over the readings, readings with a full queue, drops,
 marks."""
+LEAST_S, MOST_S = 0.02, 2.0
+"""Bounds of the time between two readings (s)."""
+PERIODS = 100
+"""The time between readings, as a multiple of the CPU time of one: readings take 1 % of a core. 36 directed links are
+read every 20 ms on an idle machine, where that takes 0.1 ms, and every 35 ms where all cores are busy; 1,000 every
+0.4 s and more."""
+FULL = 0.9
+"""Share of its limit from which a queue is called full."""
+_COUNTS = struct.Struct("=III")  # the start of struct gnet_stats_queue: packets, bytes, drops
+_LIMIT = struct.Struct("=I")
+_MARKS = struct.Struct("=I")
+_NETEM_LIMIT = 4
+"""Offset of the limit in struct tc_netem_qopt."""
 
 
 class Windows:
@@ -104,22 +117,6 @@ def _merged(first: dict[int, _Row], second: dict[int, _Row]) -> dict[int, _Row]:
 
 def _together(one: _Row, other: _Row) -> _Row:
     return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3], one[4] + other[4]
-
-
-LEAST_S, MOST_S = 0.02, 2.0
-"""Bounds of the time between two readings (s)."""
-PERIODS = 100
-"""The time between readings, as a multiple of the CPU time of one: readings take 1 % of a core. 36 directed links are
-read every 20 ms on an idle machine, where that takes 0.1 ms, and every 35 ms where all cores are busy; 1,000 every
-0.4 s and more."""
-FULL = 0.9
-"""Share of its limit from which a queue is called full."""
-
-_COUNTS = struct.Struct("=III")  # the start of struct gnet_stats_queue: packets, bytes, drops
-_LIMIT = struct.Struct("=I")
-_MARKS = struct.Struct("=I")
-_NETEM_LIMIT = 4
-"""Offset of the limit in struct tc_netem_qopt."""
 
 
 @dataclass(frozen=True, slots=True)
