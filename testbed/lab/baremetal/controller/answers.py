@@ -32,6 +32,21 @@ MOST_SOCKETS = 10_000
 """The most sockets of processes on a host that one here has for its own."""
 FAR = 1e12
 """Bound beyond every time, rate and count of CPU seconds that there can be."""
+Number = Annotated[float, Field(ge=-FAR, le=FAR, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Process = Annotated[str, Field(max_length=LONGEST, pattern=rf"^{PATTERN}$")]
+"""A process's name, see :mod:`testbed.base.process_names`."""
+_Found = tuple[Process, Number, Number, Number, bool]
+Messages = Annotated[Base64Bytes, Field(max_length=2**20)]
+Bytes = Annotated[int, Field(ge=0, lt=2**63)]
+_Passed = tuple[Bytes, Bytes]
+Address = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
+Port = Annotated[int, Field(ge=0, lt=2**16)]
+Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
+FileName = Annotated[str, Field(max_length=LONGEST_PATH)]
+Count = tuple[Whole, Whole, Whole]
+_NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 
 def plain(text: str) -> str:
@@ -40,11 +55,6 @@ def plain(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(plain)]
-Number = Annotated[float, Field(ge=-FAR, le=FAR, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
-Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Process = Annotated[str, Field(max_length=LONGEST, pattern=rf"^{PATTERN}$")]
-"""A process's name, see :mod:`testbed.base.process_names`."""
 
 
 class _Message(BaseModel):
@@ -87,9 +97,6 @@ class Ended(_Message):
 
     ended: Whole
     status: Whole
-
-
-_Found = tuple[Process, Number, Number, Number, bool]
 
 
 class Readings(_Message):
@@ -140,9 +147,6 @@ class Shaped(TypedDict):
     shapes: list[tuple[dict[Name, Whole], dict[Name, Whole]]]
 
 
-Messages = Annotated[Base64Bytes, Field(max_length=2**20)]
-
-
 class Said(TypedDict):
     """Answers of the kernel in base64, as :class:`testbed.lab.netns.readings.listening.Said`."""
 
@@ -161,12 +165,6 @@ class Heard(TypedDict):
     said: Said
 
 
-Bytes = Annotated[int, Field(ge=0, lt=2**63)]
-_Passed = tuple[Bytes, Bytes]
-Address = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
-Port = Annotated[int, Field(ge=0, lt=2**16)]
-
-
 class Metered(TypedDict):
     """Counts of NICs: when they were read by the host's clock and what reading took, by NIC what has left and what
     waits out of it and into it, and the ends of connections there, as :class:`testbed.lab.measurements.Stream`."""
@@ -175,10 +173,6 @@ class Metered(TypedDict):
     took_s: Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
     nics: list[tuple[_Passed, _Passed]]
     streams: Annotated[list[tuple[Address, Address, tuple[Port, Port], Bytes, Bytes]], Field(max_length=MOST_STREAMS)]
-
-
-Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
-FileName = Annotated[str, Field(max_length=LONGEST_PATH)]
 
 
 class Written(TypedDict):
@@ -194,7 +188,6 @@ class Piece(TypedDict):
     data: Annotated[Base64Bytes, Field(max_length=PIECE_BYTES)]
 
 
-Count = tuple[Whole, Whole, Whole]
 RESULTS: dict[str, Any] = {
     "hello": Hello,
     "time": Number,
@@ -216,7 +209,6 @@ RESULTS: dict[str, Any] = {
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
 """Types of results by request; other requests have no result."""
-_NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 
 class AgentKind:

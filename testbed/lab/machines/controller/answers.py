@@ -28,6 +28,10 @@ from testbed.lab.netns.readings.queues import MOST_ROWS
 DEEPEST, MOST_PARTS = 8, 10_000
 """How deep a description may be, and of how many parts: a machine's says each distinct value once."""
 Seconds = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+Waited = tuple[Bytes, Number, Seconds, Bytes, _Amount, Annotated[float, Field(ge=0, le=1)], Bytes, Bytes]
+"""A row, as :class:`testbed.lab.measurements.Waited`."""
+_SAME = ("hello", "time", "start", "execute", "stopped", "cpu_s", "receive", "send", "echo", "written", "read_written")
 
 
 def described(value: dict[str, Any]) -> dict[str, Any]:
@@ -112,10 +116,6 @@ class Watched(TypedDict):
     problem: Text | None
 
 
-_Amount = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
-Waited = tuple[Bytes, Number, Seconds, Bytes, _Amount, Annotated[float, Field(ge=0, le=1)], Bytes, Bytes]
-"""A row, as :class:`testbed.lab.measurements.Waited`."""
-_SAME = ("hello", "time", "start", "execute", "stopped", "cpu_s", "receive", "send", "echo", "written", "read_written")
 MACHINES = AgentKind(
     "testbed.lab.machines.on_machine.agent",
     {
