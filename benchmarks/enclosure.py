@@ -30,7 +30,8 @@ from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.on_nodes.attached import Attached, logged
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read

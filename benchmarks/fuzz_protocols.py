@@ -36,11 +36,10 @@ from fuzzing import Subject, Take, arguments, report
 from testbed.base.errors import LabError, TestbedError, TrialTimeoutError
 from testbed.interactive import reach
 from testbed.lab.baremetal.controller import answers
-from testbed.lab.baremetal.controller.clock import Clock
-from testbed.lab.baremetal.controller.connection import Connection
+from testbed.lab.baremetal.controller.connection import Clock, Connection
 from testbed.lab.baremetal.controller.fleet import Fleet
 from testbed.lab.baremetal.on_hosts import agent as agents
-from testbed.lab.baremetal.on_hosts import cpu_readings
+from testbed.lab.baremetal.on_hosts import readings
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
 from testbed.topologies.build import build as build_topology
@@ -224,7 +223,7 @@ def _agent() -> Take:
     os.dup2(reading, 0)
     one, _ = agents.of_host(work, "nobody")
     told: list[dict[str, Any]] = []
-    for module in (agents, cpu_readings):
+    for module in (agents, readings):
         module.__dict__["tell"] = lambda **fields: told.append(fields)
 
     def take(line: bytes) -> None:

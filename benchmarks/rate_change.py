@@ -22,8 +22,8 @@ import ending
 import numpy as np
 
 from testbed.control.conductor import Conductor, Record
-from testbed.control.controller import Beside
 from testbed.control.feed import Feed
+from testbed.control.registry import Beside
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab

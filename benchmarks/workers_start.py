@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from testbed.lab.base import LinkSettings
@@ -66,13 +67,26 @@ def _start(lab: NetnsLab, topology: Topology, forest: Forest, folder: Path) -> t
     """Launch all workers; seconds until the last has its first gradient, and own bytes of each."""
     launches = list(_jobs(topology, forest, folder))
     lab.share(folder)
-    before = lab.memory_bytes()
+    before = _memory_bytes(lab)
     started = time.monotonic()
     lab.launch(launches)
     ready = [_first_ready(lab, _samples(folder, launch.process), Path(launch.log)) for launch in launches]
-    own = (lab.memory_bytes() - before) / len(launches)
+    own = (_memory_bytes(lab) - before) / len(launches)
     lab.kill()
     return max(ready) - started, own
+
+
+def _memory_bytes(lab: NetnsLab) -> int:
+    """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
+    total, waiting = 0, [lab.launcher_pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            fields = dict(line.split(":") for line in (process / "smaps_rollup").read_text().splitlines()[1:])
+            total += int(fields["Pss"].split()[0]) * 1024
+            for task in (process / "task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+    return total
 
 
 def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:

@@ -21,7 +21,7 @@ MOST_IN_ALL = 2**28
 """Values in all tables of samples of a run: two gigabytes of memory."""
 MOST_BYTES_OF_QUEUES = 2**24
 """Bytes that a table of queues may have, however small its file: queues that are full all the time have one number. A
-trial's largest table, as ``testbed/lab/netns/readings/windows.py`` bounds it, has half of that."""
+trial's largest table, as ``testbed/lab/netns/readings/queues.py`` bounds it, has half of that."""
 NEAR = 0.05
 """A transfer that ends within this share of its planned time ended as planned."""
 _LARGEST, _LONGEST_S = 2**53, 1e12

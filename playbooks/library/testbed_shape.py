@@ -17,7 +17,7 @@ description:
 options:
   home: {description: Where everything of ours is., type: path, required: true}
   digest: {description: The code that does it; any that is there undoes it., type: str}
-  plan: {description: As testbed.lab.baremetal.nics.wanted.Wanted., type: dict}
+  plan: {description: As testbed.lab.baremetal.nics.readback.Wanted., type: dict}
   state: {description: Shaped or not., type: str, choices: [present, absent], default: present}
 author: [testbed]
 """

@@ -36,11 +36,11 @@ def clean(
 
 
 def _here(yes: bool, as_json: bool) -> None:
-    from testbed.lab import leftovers
+    from testbed.lab import choice
 
-    found, unseen = leftovers.find()
+    found, unseen = choice.find_leftovers()
     if yes:
-        leftovers.remove(found)
+        choice.remove_leftovers(found)
     if as_json:
         print_json({"removed": yes, "left": [asdict(one) for one in found], "not_looked_at": unseen})
         return

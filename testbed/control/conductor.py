@@ -79,11 +79,7 @@ class Conductor:
         self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None, *, stage: str = ""
     ) -> None:
         """Prepare a schedule. Helpers' output goes into ``logs``, in files whose names begin with ``stage``.
-        ``patching`` moves circuits, if there are such events.
-
-        Raises:
-            TrialError: a helper did not start.
-        """
+        ``patching`` moves circuits, if there are such events. Raises TrialError: a helper did not start."""
         self._lab, self._logs, self._stage = lab, logs, stage
         self.records: list[Record] = []
         self.kills: dict[str, Record] = {}
@@ -141,11 +137,7 @@ class Conductor:
 
     def finish(self) -> list[int]:
         """End the helpers, sources first, while sinks still read; return the bytes that each source of background
-        traffic sent, in the spec's order.
-
-        Raises:
-            TrialError: one of them failed, or the lab ended.
-        """
+        traffic sent, in the spec's order. Raises TrialError: one of them failed, or the lab ended."""
         for names in (self._sources, self._helpers.keys() - {*self._sources}):
             for name in names:
                 self._helpers[name].signal(signal.SIGCONT)  # a frozen host's, which would not end

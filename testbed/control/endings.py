@@ -1,18 +1,21 @@
-"""Endings of processes, from what they left: their samples files, their last words, and the ends of their logs."""
+"""Endings of processes, from what they left: their samples files, their last words, and the ends of their logs. Where a
+log's last line does not say what to change, a traceback in it may lead to the cause."""
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from testbed.base import old_names
 from testbed.base.errors import TrialError, WorkerError
 from testbed.base.listing import shortened
 from testbed.base.printable import printable
-from testbed.control import causes
 from testbed.control.feed import MOST_BYTES
 from testbed.control.worker_lines import check_said, said
 from testbed.files import foreign
@@ -22,6 +25,22 @@ from testbed.trial.files import Files
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.rank_job import LONGEST_POSITION
 
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|No CUDA GPUs are available|Found no NVIDIA driver|cudaGetDeviceCount|"
+    r"(?:no|No) CUDA-capable device|Attempting to deserialize object on a CUDA device"
+)
+_NO_PACKAGE = re.compile(r"No module named '(\w+)\.[\w.]+'; '\1' is not a package")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)([\w.]*)'")
+_LACKING = re.compile(
+    r"(?:partially initialized )?module '(\w+)' has no attribute|"
+    r"cannot import name '\w+' from (?:partially initialized module )?'(\w+)'"
+)
+_RANK = re.compile(r"^\[rank\d+\]: ")
+"""Prefix that PyTorch gives each line of a traceback."""
+_OURS = re.compile(r"testbed\.[\w.]+: ")
+_INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.")
+"""Parts of paths of files that are not the user's."""
 LONGEST_LAST = 200
 """Characters of a log's last line in a sentence."""
 TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
@@ -33,6 +52,64 @@ MOST_NAMED = 5
 PYTHON_FAILED = 1
 """Exit status of Python after an exception that nothing caught."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
+
+
+class _Frame(NamedTuple):
+    file: str
+    line: int
+    code: str
+
+
+def raised(lines: Sequence[str]) -> tuple[str, str | None]:
+    """Return the exception of a log's last traceback, and the fix that it names; empty where there is no traceback."""
+    plain = [_RANK.sub("", line) for line in lines]
+    begins = [i for i, line in enumerate(plain) if line.startswith("Traceback (most recent call last)")]
+    after = plain[begins[-1] + 1 :] if begins else []
+    said = next((i for i, line in enumerate(after) if line and not line[0].isspace()), None)
+    if said is None:
+        return "", None
+    ours = _OURS.match(after[said])
+    named = next((line.strip() for line in after[said + 1 :] if ours and line.startswith("  fix: ")), "")
+    return after[said][ours.end() if ours else 0 :], named.removeprefix("fix: ") or None
+
+
+def remedy(lines: Sequence[str], lacks: Callable[[str], str]) -> str | None:
+    """Say what to change after the failure that the last lines of a log tell of; None if they tell of no known one.
+    ``lacks`` says how a missing module is added."""
+    frames = [one for one in _frames(lines) if not any(part in one.file for part in _INSTALLED)]
+    for line in reversed(lines):
+        if _NO_GPU.search(line) and frames:
+            last = frames[-1]
+            return f"hosts have no GPU: change line {last.line} of {last.file}" + (
+                f", {last.code}" if last.code else ""
+            )
+        if name := _hidden(line):
+            folders = dict.fromkeys(Path(one.file).parent for one in frames)
+            if hiding := next((path for one in folders if (path := one / f"{name}.py").is_file()), None):
+                return f"{hiding} hides the module {name}: give it another name"
+    if missing := _MISSING.match(raised(lines)[0]):
+        if missing[1] == "testbed" and missing[2]:
+            return "set testbed up again; if the module is still missing and is no name of your script's, report it"
+        return f"{lacks(missing[1])}, or put your own {missing[1]}.py beside the script"
+    return None
+
+
+def _frames(lines: Sequence[str]) -> Iterator[_Frame]:
+    for line, after in zip(lines, [*lines[1:], ""], strict=False):
+        if found := _FRAME.match(line):
+            yield _Frame(found["file"], int(found["line"]), "" if _FRAME.match(after) else after.strip())
+
+
+def _hidden(line: str) -> str | None:
+    """Name the module that lacks what it should have, as one does in whose place Python took another file."""
+    if found := _NO_PACKAGE.search(line):
+        return found[1]
+    if found := _LACKING.search(line):
+        name = found[1] or found[2]
+        with suppress(ImportError, ValueError):
+            if name in sys.stdlib_module_names or find_spec(name) is not None:
+                return name
+    return None
 
 
 def died(
@@ -76,13 +153,13 @@ def ending(status: int) -> str:
 
 
 def _raised(log: Path) -> str:
-    return printable(causes.raised(_last_lines(log)[-TRACEBACK_LINES:])[0][:LONGEST_LAST])
+    return printable(raised(_last_lines(log)[-TRACEBACK_LINES:])[0][:LONGEST_LAST])
 
 
 def _mend(log: Path, lacks: Callable[[str], str]) -> str:
     lines = _last_lines(log)
     old, last = old_names.in_log(lines[-TAIL_LINES:]), lines[-TRACEBACK_LINES:]
-    found = old.fix if old else causes.fix(last, lacks) or causes.raised(last)[1]
+    found = old.fix if old else remedy(last, lacks) or raised(last)[1]
     return printable(found[:LONGEST_SHOWN]) if found else "mend what the log tells"
 
 
@@ -117,11 +194,8 @@ def position(path: Path) -> str:
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
     """Read the JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death
-    is left out.
-
-    Raises:
-        TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
-    """
+    is left out. Raises TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a
+    worker writes."""
     try:
         content = foreign.read_bytes(path, most_bytes, path.parent)
     except UnfitError as error:
@@ -137,11 +211,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
 
 def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list[dict[str, Any]]:
     """Read the lines of a samples file, as :func:`read`, each with all that processes write of its kind, in trials of
-    the kind ``of``.
-
-    Raises:
-        TrialError: as :func:`read`, or a line is not as processes write it.
-    """
+    the kind ``of``. Raises TrialError: as :func:`read`, or a line is not as processes write it."""
     lines = read(path, most_bytes)
     try:
         for line in lines:
@@ -172,11 +242,8 @@ def _not_samples(path: Path, why: str) -> TrialError:
 
 
 def size_bytes(path: Path) -> int:
-    """Size of a file that a process writes; 0 where there is none yet.
-
-    Raises:
-        TrialError: it has put something else in its place.
-    """
+    """Size of a file that a process writes; 0 where there is none yet. Raises TrialError: it has put something else in
+    its place."""
     try:
         return foreign.size_bytes(path)
     except UnfitError as error:

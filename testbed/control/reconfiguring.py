@@ -64,11 +64,8 @@ class Reconfiguring:
     is_urgent = True
 
     def __init__(self, lab: Lab, topology: Topology, asked: Reconfiguration, path: Path) -> None:
-        """Listen for processes, which connect to ``path``; ``topology`` is what is up.
-
-        Raises:
-            OSError: the system refuses.
-        """
+        """Listen for processes, which connect to ``path``; ``topology`` is what is up. Raises OSError: the system
+        refuses."""
         self._lab, self._asked = lab, asked
         self._senders = Senders(path, [node.name for node in topology.nodes])
         self.records: list[Record] = []
@@ -123,10 +120,7 @@ class Reconfiguring:
                 self.records.append(record)
 
     def _move(self, record: Record) -> None:
-        """
-        Raises:
-            LabError: a process does not answer, or the circuits cannot be moved.
-        """
+        """Raises LabError: a process does not answer, or the circuits cannot be moved."""
         now = self.history[-1].topology
         target = wanted(now, self._senders.unsent(), self._asked)
         if target is None:
@@ -182,11 +176,8 @@ class Senders:
     """
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
-        """Listen at ``path``. ``names`` are those of the network's nodes, by number.
-
-        Raises:
-            OSError: the system refuses.
-        """
+        """Listen at ``path``. ``names`` are those of the network's nodes, by number. Raises OSError: the system
+        refuses."""
         self._names, self._nodes = names, len(names)
         self._listener = beside(path, connect=False)
         self._listener.setblocking(False)
@@ -208,22 +199,14 @@ class Senders:
 
     def unsent(self) -> Bytes:
         """Ask, by source and destination, what processes have still to send, without what a destination does not take
-        yet.
-
-        Raises:
-            LabError: one does not answer.
-        """
+        yet. Raises LabError: one does not answer."""
         found, refuses = self.none(), np.zeros((self._nodes, self._nodes), np.bool_)
         for said in self._ask(UNSENT, UNSENT):
             found[said.node], refuses[:, said.node] = said.count_bytes, said.refuses
         return np.where(refuses, 0, found)
 
     def hold(self) -> None:
-        """Return once all hold, and nothing of theirs is on its way.
-
-        Raises:
-            LabError: one does not answer.
-        """
+        """Return once all hold, and nothing of theirs is on its way. Raises LabError: one does not answer."""
         self._ask(HOLD, DRAINED)
         self._tell(MOVE)
 

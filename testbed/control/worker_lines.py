@@ -102,11 +102,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def said(line: bytes) -> dict[str, Any]:
-    """A line as an object of some ``kind``.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A line as an object of some ``kind``. Raises ValueError: it is none."""
     found = parse_json(line, finite=False, most_values=len(line))  # whose file is bounded by what its trial needs
     if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
         raise ValueError(f"{found!r:.40} has no kind")
@@ -115,10 +111,7 @@ def said(line: bytes) -> dict[str, Any]:
 
 def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
     """Hold a line against what processes write of its kind; ``of`` is the kind of trial, whose samples may say more.
-
-    Raises:
-        ValueError: it is of another kind, lacks something, or something in it is not what it should be.
-    """
+    Raises ValueError: it is of another kind, lacks something, or something in it is not what it should be."""
     kind = line["kind"]
     if kind not in _SHAPES:
         raise ValueError(f"no process writes a line of the kind {kind!r:.40}")

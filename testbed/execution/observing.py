@@ -11,11 +11,10 @@ from typing import Any
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Conductor, Record, blamed_for_job
-from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.patching import Patching
 from testbed.control.reconfiguring import Reconfiguring
-from testbed.control.registry import Context, begun
+from testbed.control.registry import Beside, Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.control.conductor import Record
-from testbed.control.controller import Controller
 from testbed.control.feed import Feed
+from testbed.control.registry import Controller
 from testbed.evidence.spot_checks import Readings
 from testbed.execution.observed import Lines
 from testbed.execution.programs import Programs

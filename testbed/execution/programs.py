@@ -17,8 +17,8 @@ from testbed.base.errors import TrialTimeoutError
 from testbed.base.python import PACKAGE
 from testbed.control import endings
 from testbed.control.conductor import Record
-from testbed.control.controller import Controller
 from testbed.control.feed import Feed
+from testbed.control.registry import Controller
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import outputs, scripts, supervise
 from testbed.execution.launched import left_out, rank_environment

@@ -10,9 +10,9 @@ from typing import Protocol
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.base.listing import shortened
 from testbed.control import endings
-from testbed.control.controller import Controller
 from testbed.control.endings import MOST_NAMED, size_bytes, tail
 from testbed.control.feed import Feed
+from testbed.control.registry import Controller
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
 from testbed.trial.files import Files

@@ -8,8 +8,8 @@ from typing import Any
 
 from testbed.control import endings
 from testbed.control.conductor import Record
-from testbed.control.controller import Controller
 from testbed.control.feed import Feed
+from testbed.control.registry import Controller
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import supervise
 from testbed.execution.observed import Lines

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from testbed.base.errors import UsageError
 from testbed.base.plugins import with_plugged
 from testbed.lab import BUILT_IN
-from testbed.lab.place import DeclaredPlace, Opening
+from testbed.lab.place import DeclaredPlace, Leftover, Opening
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
@@ -76,3 +76,23 @@ def of_inventory(name: str | None) -> DeclaredPlace:
             return place
     labs = " or ".join(place.name for place in taking)
     raise UsageError(f"--inventory is for the lab {labs}, not {name}", fix="leave one of the two out")
+
+
+def find_leftovers() -> tuple[list[Leftover], list[str]]:
+    """Find what is left, and why a place could not be looked at.
+
+    Raises:
+        LabError: a place answers with an error.
+    """
+    looked = [place.leftovers() for place in places().values()]
+    return [one for found, _ in looked for one in found], [reason for _, reasons in looked for reason in reasons]
+
+
+def remove_leftovers(found: Iterable[Leftover]) -> None:
+    """Remove what was found.
+
+    Raises:
+        LabError: a place refuses.
+    """
+    for one in found:
+        place_of(one.lab).remove(one)

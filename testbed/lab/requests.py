@@ -141,7 +141,8 @@ class Requests:
         for key, value in list(bound.arguments.items())[1:]:
             kind = signature.parameters[key].annotation
             if not _fits(value, kind):
-                raise RequestError(f"{name}: {key} is {value!r:.100}, no {_called(kind)}", fix=FIX)
+                called = kind.__name__ if kind in _SIMPLE else kind
+                raise RequestError(f"{name}: {key} is {value!r:.100}, no {called}", fix=FIX)
         return partial(self._methods[name], *bound.args, **bound.kwargs)
 
 
@@ -166,7 +167,3 @@ def _check_kind(kind: Any) -> None:
         raise TypeError(f"nothing can be held against {kind!r}")
     for one in inner:
         _check_kind(one)
-
-
-def _called(kind: Any) -> str:
-    return kind.__name__ if kind in _SIMPLE else str(kind)

@@ -337,11 +337,7 @@ class _Process:
         return any(self._waited_ns.values()) or kernel_counts()
 
     def refresh(self) -> list[int]:
-        """Find new threads; return the PIDs of its children.
-
-        Raises:
-            OSError: it has ended.
-        """
+        """Find new threads; return the PIDs of its children. Raises OSError: it has ended."""
         children: list[int] = []
         known = {int(one.name) for one in Path(f"/proc/{self._pid}/task").iterdir()}
         for thread in self._threads.keys() - known:

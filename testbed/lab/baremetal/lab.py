@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import answers, shipping
-from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.attached import Attached, Losses
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection
 from testbed.lab.baremetal.controller.fleet import Fleet, Started
-from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.machines import Machines
-from testbed.lab.baremetal.networks import crossings, measuring
+from testbed.lab.baremetal.fleet_lab import FleetLab, listing
+from testbed.lab.baremetal.machines import Attached, Machines
+from testbed.lab.baremetal.networks import measuring
 from testbed.lab.baremetal.networks import network as networks
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing.inventory import Inventory
@@ -27,7 +25,7 @@ from testbed.lab.baremetal.preparing.playbook import Tell
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Interruption, Queues, Reading, Traffic, Way
-from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
+from testbed.lab.programs import Completed, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
@@ -41,7 +39,7 @@ def quiet(_: str) -> None:
     """Tell nobody."""
 
 
-class BaremetalLab:
+class BaremetalLab(FleetLab):
     """Lab of hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
 
     Args:
@@ -58,17 +56,11 @@ class BaremetalLab:
     real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:
+        super().__init__()
         self._tell = tell
         self._machines = Machines(inventory, tell, self._on_event, allow_missing=allow_missing)
-        self._losses = Losses()
-        self._fleet: Fleet | None = None
         self._network: networks.Placement | None = None
-        self._topology: Topology | None = None
         self._started: set[str] = set()
-        self._work: Path | None = None
-        self._changes: dict[int, LinkChange] = {}
-        self._description: dict[str, Any] = {}
-        self._ups = 0
         self._known: set[tuple[str, str]] = set()
         self._physical: list[dict[str, Any]] = []
 
@@ -80,14 +72,8 @@ class BaremetalLab:
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
 
-    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:  # noqa: ARG002 - as every lab's
-        """Keep the folder of the trial's files: each host has a folder of its own, and what is written there is brought
-        here."""
-        self._work = work.absolute()
-
     def written(self, node: int, folder: Path) -> Listing:
-        found = self._up().connections[node].ask(HostRequests.written(str(folder)))
-        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+        return listing(self._up().connections[node].ask(HostRequests.written(str(folder))))
 
     def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
         piece = self._up().connections[node].ask(HostRequests.read_written(str(folder), name, offset))
@@ -96,20 +82,20 @@ class BaremetalLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()
         self.require(topology, settings)
-        pairs = {*pairs, *crossings.pairs(topology)}
+        pairs = {*pairs, *measuring.crossing_pairs(topology)}
         plan = networks.plan(
             topology, settings, pairs, self.inventory, self._machines.macs(), self._machines.owner, UNDO_S
         )
-        self._topology, self._network, self._changes = topology, plan, {}
+        self._network, self._changes = plan, {}
         self._started = set()
         self._ups += 1
         try:
             self._fleet = fleet = Fleet([self._machines.connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
             hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
-            self._shape(plan, topology)
+            self._shape(plan)
             self._description = self._described(plan, hello, settings)
-            self._take_in(fleet.ask_each([HostRequests.shaped(networks.plain(one)) for one in plan.wanted]))
+            self._take_in(fleet.ask_each([HostRequests.shaped(one.plain()) for one in plan.wanted]))
             fleet.begin()
         except HostError as error:
             self.down()
@@ -119,34 +105,28 @@ class BaremetalLab:
                 self.down()
             raise
 
-    def _shape(self, plan: networks.Placement, topology: Topology) -> None:
+    def _shape(self, plan: networks.Placement) -> None:
         """Shape the hosts' NICs. NICs that are new to this lab are measured and then shaped by the playbook; from then
         on the agents, which are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
-        plans = [networks.plain(one) for one in plan.wanted]
+        plans = [one.plain() for one in plan.wanted]
         if used <= self._known:
             self._up().ask_each([HostRequests.shape(one, arm=True) for one in plans])
             return
-        self._probe(plan, topology)
+        self._probe(plan)
         names = [host.name for host in plan.hosts]
         self._machines.shape(dict(zip(names, plans, strict=True)))
         self._known |= used
 
-    def _probe(self, plan: networks.Placement, topology: Topology) -> None:
+    def _probe(self, plan: networks.Placement) -> None:
         """Measure how fast the NICs are without shaping."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
-        fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
-        self._physical = measuring.physical(fleet, plan, topology)
+        fleet.ask_each([HostRequests.shape(one.plain(), arm=False) for one in unshaped])
+        self._physical = measuring.physical(fleet, plan)
         fleet.ask(HostRequests.undo())
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
-
-    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
-        if isinstance(event, Lost):
-            self._losses.lost()
-        if self._fleet is not None:
-            self._fleet.on_event(connection, event)
 
     def _described(self, plan: networks.Placement, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
@@ -162,17 +142,17 @@ class BaremetalLab:
             "hosts": hosts,
         }
 
-    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:  # noqa: ARG002
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> NoReturn:  # noqa: ARG002
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def patch(
         self,
         topology: Topology,
         dark_s: float,  # noqa: ARG002  # as the protocol has it
-        pairs: Iterable[tuple[int, int]] | None = None,  # noqa: ARG002
+        pairs: Iterable[tuple[int, int]] | None = None,
         lit: Callable[[], object] = lambda: None,  # noqa: ARG002
     ) -> Patched:
-        raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
+        self.plan_patch(topology, pairs)
 
     def agent(self) -> list[str]:
         """Return ``ssh``. Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would
@@ -181,21 +161,14 @@ class BaremetalLab:
 
     def launch(self, workers: Sequence[Launch]) -> None:
         fleet, sent, calls = self._up(), [], []
-        assert self._topology is not None
-        check_launches(workers, self._topology)
+        check_launches(workers, self._plan().topology)
         self._started |= {worker.process for worker in workers}
         if not all(worker.program for worker in workers):
             fleet.ask(HostRequests.prepare(need_torch(workers)), START_TIMEOUT_S)  # so that all start together
         for worker in workers:
-            call, files, followed = shipping.launching(worker, self._site(worker.node))
-            for name, path in followed.items():
-                fleet.follow(worker.node, name, path)
-            Path(worker.log).touch()
-            connection = fleet.connections[worker.node]
-            for name, (data, mode) in files.items():
-                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
-            calls.append((connection, call))
-            fleet.expect(worker.process, worker.node)
+            call, of_worker = self._ship(worker, worker.node)
+            sent += of_worker
+            calls.append((fleet.connections[worker.node], call))
         for connection, answer in sent:
             connection.end(answer)
         started = [(connection, connection.begin(call)) for connection, call in calls]
@@ -208,18 +181,6 @@ class BaremetalLab:
         token = self._machines.token
         return shipping.Site(host, self._plan().physical, self._ups, token, names, f"{host.home}/work/{token}")
 
-    def exits(self) -> list[Exit]:
-        return self._up().exits()
-
-    def stopped(self) -> list[str]:
-        return self._up().stopped()
-
-    def cpu_s(self) -> dict[str, float]:
-        return self._up().cpu_s()
-
-    def kill(self) -> None:
-        self._up().kill()
-
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         raise LabError(
             f"{next(iter(wanted.values()))}: the lab baremetal has the delays of the network that is there",
@@ -227,8 +188,7 @@ class BaremetalLab:
         )
 
     def signal(self, target: str, number: int) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet, topology = self._up(), self._plan().topology
         check_target(target, topology, self._started)
         if topology.index.get(target, 0) >= len(fleet.connections):
             raise LabError(
@@ -240,32 +200,27 @@ class BaremetalLab:
             fleet.connections[node].ask(HostRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
-        fleet, site = self._up(), self._site(node)
-        name = site.log(log)
-        fleet.follow(node, name, Path(log))
-        Path(log).touch()
-        there = shipping.program(program, site, shipping.Shipment(site, None))
-        call = HostRequests.start(there.words, there.environment, site.host.home, name)
-        return Started(fleet, node, fleet.connections[node].ask(call))
+        there, name = self._shipped(program, node, log, None)
+        call = HostRequests.start(there.words, there.environment, self._plan().hosts[node].home, name)
+        return Started(self._up(), node, self._up().connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        topology, plan, fleet = self._topology, self._plan(), self._up()
-        assert topology is not None
+        plan, fleet = self._plan(), self._up()
         asked: list[tuple[Connection, Call[None]]] = []
         for change in changes:
             link = change.directed_link
             if change.rate_bps is not None:
                 HTB.check_rate(change.rate_bps)
             now = self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
-            where = plan.place(topology, link)
+            where = plan.place(link)
             if where is None:
                 raise LabError(
-                    f"{networks.label(topology, link)}: the lab baremetal cannot change links between switches, which "
+                    f"{plan.label(link)}: the lab baremetal cannot change links between switches, which "
                     "are the network's that is there",
                     fix="name a link of a host, or take the lab netns",
                 )
             node, nic, out = where
-            rate_bps = now.rate_bps or topology.links[link // 2].rate_bps
+            rate_bps = now.rate_bps or plan.topology.links[link // 2].rate_bps
             call = HostRequests.adjust(nic, out, rate_bps, now.queue_bytes, bool(now.blocked))
             asked.append((fleet.connections[node], call))
         begun = [(connection, connection.begin(call)) for connection, call in asked]
@@ -276,16 +231,14 @@ class BaremetalLab:
         return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
 
     def between_racks(self) -> list[dict[str, Any]]:
-        assert self._topology is not None
-        return measuring.between_racks(self._up(), self._plan(), self._topology)
+        return measuring.between_racks(self._up(), self._plan())
 
     def verify(self) -> None:
         from testbed.lab.baremetal.nics import second_reading  # here, for pyroute2 takes 0.15 s
 
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet = self._up()
         self._take_in(fleet.ask(HostRequests.verify()))
-        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask(HostRequests.said()))
+        read = second_reading.check(self._plan(), self._changes, fleet.ask(HostRequests.said()))
         self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
@@ -302,10 +255,7 @@ class BaremetalLab:
         return Reading(links, time.monotonic() - began_s, tuple(differs))
 
     def _take_in(self, read_back: Sequence[Mapping[str, Any]]) -> None:
-        """
-        Raises:
-            LabError: a host's kernel has something else than was asked for.
-        """
+        """Raises LabError: a host's kernel has something else than was asked for."""
         shapes: Counter[tuple[tuple[str, int], ...]] = Counter()
         for connection, wanted, one in zip(self._up().connections, self._plan().wanted, read_back, strict=True):
             if one["differs"]:
@@ -316,28 +266,20 @@ class BaremetalLab:
         self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
-        topology, plan, by_node = self._topology, self._plan(), self._up().ask(HostRequests.counters())
-        assert topology is not None
+        plan, by_node = self._plan(), self._up().ask(HostRequests.counters())
         for connection, wanted, counted in zip(self._up().connections, plan.wanted, by_node, strict=True):
             with connection.named():
                 answers.as_many(counted, len(wanted.nics), "counters of NICs")
         found = []
-        for link in range(2 * len(topology.links)):
-            where = plan.place(topology, link)
+        for link in range(2 * len(plan.topology.links)):
+            where = plan.place(link)
             if where is not None:
                 node, nic, out = where
                 found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
         return found
 
     def traffic(self, ports: range) -> Sequence[Traffic]:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
-        return measuring.traffic(fleet, topology, ports)
-
-    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
-        """Add the line on every host: which host's processes read it is not known here."""
-        assert self._work is not None
-        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
+        return measuring.traffic(self._up(), self._plan().topology, ports)
 
     def watch_queues(self) -> bool:
         """Return False: a switch's queues are its own, and those of hosts would be read through SSH."""
@@ -357,8 +299,7 @@ class BaremetalLab:
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
         """Run a command on a host for ``testbed exec``, as the user that the inventory names; words that name hosts of
         the topology become their training addresses."""
-        assert self._topology is not None
-        plan, topology = self._plan(), self._topology
+        plan, topology = self._plan(), self._plan().topology
         addresses = addressing.plan(topology)
         named = {
             topology.nodes[other].name: plan.physical[addresses.arrival(node, other)]
@@ -368,53 +309,14 @@ class BaremetalLab:
         words = [named.get(word, word) for word in command]
         return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
-    def fileno(self) -> int:
-        """File descriptor that is readable once a host is lost."""
-        return self._losses.fileno()
-
-    def describe(self) -> dict[str, Any]:
-        if self._fleet is None:
-            return self._description
-        hosts = self._description.get("hosts", {})
-        clocked = {
-            name: {**one, "clock": clock}
-            for (name, one), clock in zip(hosts.items(), self._fleet.clocks(), strict=True)
-        }
-        return {**self._description, "clock_uncertainty_s": self._clock_uncertainty_s(), "hosts": clocked}
-
-    def monitor(self) -> FleetMonitor:
-        return FleetMonitor(self._up())
-
-    def _clock_uncertainty_s(self) -> float:
-        """Largest error of a time between moments on two hosts: the sum of the two largest uncertainties (s)."""
-        worst = sorted(one["uncertainty_s"] for one in self._up().clocks())
-        return sum(worst[-2:])
-
     def down(self) -> None:
-        fleet, self._fleet, self._network, self._topology = self._fleet, None, None, None
+        fleet, self._fleet, self._network = self._fleet, None, None
         self._description = {}
         if fleet is not None:
             fleet.close()
         self._machines.undo()
 
-    def close(self) -> None:
-        with suppress(LabError):
-            self.down()
-        self._machines.close()
-        self._losses.close()
-
-    def _up(self) -> Fleet:
-        if self._fleet is None:
-            raise LabError("no network is up", fix="call up() first")
-        return self._fleet
-
     def _plan(self) -> networks.Placement:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
         return self._network
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

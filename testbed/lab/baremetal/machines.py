@@ -6,22 +6,25 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
+import shlex
 import shutil
 import socket
+import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import HostError, LabError
+from testbed.base.errors import LabError
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.answers import HOSTS, AgentKind, Event
 from testbed.lab.baremetal.controller.connection import Connection, Lost, end_shared, ssh
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.baremetal.preparing import inventory as inventories
-from testbed.lab.baremetal.preparing.bundle import bundle
+from testbed.lab.baremetal.preparing.hosts import bundle
 from testbed.lab.baremetal.preparing.inventory import Host
-from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
+from testbed.lab.baremetal.preparing.playbook import Tell, play
 
 LOOK = "Look at the host"
 
@@ -76,18 +79,20 @@ class Machines:
         for name, why in found.unreachable.items():
             self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
         self.inventory = self.inventory.without(list(found.unreachable))
-        return {host.name: _facts(host, found) for host in self.inventory.hosts}
+        facts = {}
+        for host in self.inventory.hosts:
+            with answers.named(host.name):
+                said = found.answers[host.name].get(LOOK, {})
+                facts[host.name] = answers.facts(said, [nic.name for nic in host.nics])
+        return facts
 
     def macs(self) -> dict[str, dict[str, str]]:
         """MAC address of each NIC, by host and NIC."""
         return {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self.facts.items()}
 
     def shape(self, plans: Mapping[str, Any]) -> None:
-        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.networks.network.plain`).
-
-        Raises:
-            HostError: it could not.
-        """
+        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.nics.readback.Wanted`).
+        Raises HostError: it could not."""
         variables = {"testbed_digest": self._digest, "testbed_plans": plans}
         play("shape", self.inventory, variables, self._control, self._tell, limit=list(plans)).require(list(plans))
 
@@ -130,13 +135,33 @@ class Machines:
             shutil.rmtree(self._control, ignore_errors=True)
 
 
-def _facts(host: Host, found: Played) -> dict[str, Any]:
-    """Check and return the facts of a host.
+class Attached:
+    """A command on a host; see :class:`testbed.lab.programs.Command`."""
 
-    Raises:
-        HostError: what it says of itself cannot be.
-    """
-    try:
-        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
-    except HostError as error:
-        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
+    def __init__(self, ssh: Sequence[str], command: Sequence[str], files: tuple[int, int, int]) -> None:
+        program, *options = ssh
+        terminal = ["-tt"] if os.isatty(files[0]) else ["-T"]
+        self._process = subprocess.Popen(
+            [program, *terminal, "-q", *options, shlex.join(command)],
+            stdin=files[0],
+            stdout=files[1],
+            stderr=files[2],
+            start_new_session=True,
+        )
+        self._pidfd = os.pidfd_open(self._process.pid)
+
+    def signal(self, number: int) -> object:
+        """Send a signal to ssh, with which the command ends."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        return None
+
+    def fileno(self) -> int:
+        """File descriptor that is readable when the command has ended."""
+        return self._pidfd
+
+    def wait(self) -> int:
+        """Wait for the end; the exit status, or minus the signal that ended it."""
+        status = self._process.wait()
+        os.close(self._pidfd)
+        return status

@@ -27,7 +27,7 @@ class InventoryPlace(DeclaredPlace):
         return f"{there} of the {self.machines} has no module {module}: on each, sudo {there} -m pip install {module}"
 
     def check(self) -> str:
-        from testbed.lab.baremetal.preparing.installed import check_installed
+        from testbed.lab.baremetal.preparing.ansible import check_installed
 
         check_installed()
         return f"whether its {self.machines} are, testbed hosts prepare says"
@@ -38,11 +38,7 @@ class InventoryPlace(DeclaredPlace):
         return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
 
     def inventory(self, opening: Opening) -> Path:
-        """Return the inventory that a lab is opened with.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Return the inventory that a lab is opened with. Raises UsageError: there is none."""
         if opening.inventory is None:
             raise UsageError(f"the lab {self.name} needs to know its {self.machines}", fix=f"name them: {self.option}")
         return opening.inventory

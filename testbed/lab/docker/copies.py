@@ -31,10 +31,7 @@ TIMEOUT_S = 30.0
 
 def mounted(containers: Sequence[Container], folders: Sequence[Path]) -> list[tuple[int, ...]]:
     """Mount copies of ``folders`` in containers; return, by container, the open folders of what is written there.
-
-    Raises:
-        LabError: the kernel refuses, or a container is not to be seen from here.
-    """
+    Raises LabError: the kernel refuses, or a container is not to be seen from here."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(TIMEOUT_S)
     with ours:
@@ -60,10 +57,7 @@ def mounted(containers: Sequence[Container], folders: Sequence[Path]) -> list[tu
 
 
 def _asked(line: socket.socket, container: Container, count: int) -> tuple[int, ...]:
-    """
-    Raises:
-        LabError: see :func:`mounted`.
-    """
+    """Raises LabError: see :func:`mounted`."""
     namespaces = container.namespaces("pid", "mnt")
     try:
         socket.send_fds(line, [READY], namespaces)

@@ -143,11 +143,8 @@ class Daemon:
             self.api.import_image_from_data(archive, repository=repository, tag=tag)
 
     def start(self, name: str, image: str, settings: Mapping[str, Any], host: Mapping[str, Any]) -> str:
-        """Make a container and start it; return its id. ``settings`` and ``host`` are as in Docker's API.
-
-        Raises:
-            LabError: Docker refuses, or drops a limit.
-        """
+        """Make a container and start it; return its id. ``settings`` and ``host`` are as in Docker's API. Raises
+        LabError: Docker refuses, or drops a limit."""
         with self._said(f"start container {name}"):
             config = self.api.create_host_config(**host)
             made = self.api.create_container(image, name=name, host_config=config, **settings)
@@ -160,11 +157,7 @@ class Daemon:
 
     def output(self, image: str, command: list[str], host: Mapping[str, Any], owner: Mapping[str, str]) -> str:
         """Run a command in a container that is removed afterwards, and return its output and errors; for what takes a
-        moment.
-
-        Raises:
-            LabError: Docker cannot start it, or it does not end.
-        """
+        moment. Raises LabError: Docker cannot start it, or it does not end."""
         from requests.exceptions import ConnectionError, ReadTimeout
 
         with self._said(f"run {command[0]} in image {image}"):
@@ -212,11 +205,7 @@ class Daemon:
 
     @contextmanager
     def _said(self, what: str) -> Iterator[None]:
-        """
-        Raises:
-            LabError: what Docker says when it cannot do so.
-            MissingToolError: it is not there any more.
-        """
+        """Raises LabError: what Docker says when it cannot do so; MissingToolError: it is not there any more."""
         import requests
         from docker.errors import APIError, DockerException
 

@@ -113,11 +113,7 @@ def python() -> str:
 
 
 def require_local(daemon: Daemon) -> str:
-    """Return the local image's name.
-
-    Raises:
-        MissingToolError: it has not been made.
-    """
+    """Return the local image's name. Raises MissingToolError: it has not been made."""
     name = local_name()
     if daemon.image(name) is None:
         raise MissingToolError("the image for containers of this machine has not been made", fix="testbed image")
@@ -126,10 +122,7 @@ def require_local(daemon: Daemon) -> str:
 
 def require_own(daemon: Daemon, name: str, host: dict[str, Any], labels: dict[str, str]) -> None:
     """Look whether a user's image can be a host, in a container that may do what ``host`` says, as in Docker's API.
-
-    Raises:
-        MissingToolError: there is no such image, or it lacks Python or testbed; or has another testbed than this.
-    """
+    Raises MissingToolError: there is no such image, or it lacks Python or testbed; or has another testbed than this."""
     if daemon.image(name) is None:
         raise MissingToolError(
             f"docker.image: there is no image {name!r} on this machine",

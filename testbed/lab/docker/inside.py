@@ -13,7 +13,6 @@ import json
 import os
 import select
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, NoReturn
 from testbed.lab.docker import wire
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, is_stopped, run_program
+from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, child_ends, is_stopped, run_program
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits
@@ -63,11 +62,7 @@ class Inside:
         self._line = line
         self._place = Place(node, None)
         self._processes = Processes()
-        self._wake, self._wake_writer = socket.socketpair()
-        for end in (self._wake, self._wake_writer):
-            end.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        self._wake = child_ends()
 
     def serve(self) -> NoReturn:
         """Answer requests and reap children. Raises WireClosedError when the harness is gone."""

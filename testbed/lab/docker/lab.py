@@ -31,17 +31,16 @@ from testbed.files import foreign
 from testbed.files.foreign import Listing
 from testbed.lab.base import LinkSettings, piece_of
 from testbed.lab.docker import copies, image
-from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import ContainerSettings, confinement
+from testbed.lab.docker.container import Container, ContainerSettings, check_limits, confinement
 from testbed.lab.docker.daemon import Daemon, container_name, labels
-from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import MOST_FILES
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.network.blueprint import Blueprint
-from testbed.lab.netns.on_nodes.attached import Attached, Files, logged
-from testbed.lab.netns.on_nodes.zygote import ONE_THREAD
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import ONE_THREAD, Files, logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from testbed.machine.monitor import Monitor
@@ -96,10 +95,7 @@ class DockerLab(NetnsLab):
         self._work, self._reads = work.absolute(), tuple(one.absolute() for one in reads)
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
-        """
-        Raises:
-            MissingToolError: the image has not been made, or cannot be a host.
-        """
+        """Raises MissingToolError: the image has not been made, or cannot be a host."""
         super().require(topology, settings)
         self._prepare_image()
 
@@ -116,8 +112,7 @@ class DockerLab(NetnsLab):
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         if self._hosts:
             self.down()
-        assert self._topology is not None
-        hosts = plan.nodes[: self._topology.host_count]
+        hosts = [node for node in plan.nodes if node.mode == "host"]
         try:
             arrived = self._start_containers([node.name for node in hosts], plan.hosts_file)
             self._hosts = {node.index: arrived[node.name] for node in hosts}
@@ -141,10 +136,7 @@ class DockerLab(NetnsLab):
         return Path(f"/proc/self/fd/{self._copies[node][self._reads.index(folder.absolute())]}")
 
     def _start_containers(self, names: Sequence[str], hosts_file: str) -> dict[str, Container]:
-        """
-        Raises:
-            LabError: Docker refuses, or what runs in a container is not what was asked for.
-        """
+        """Raises LabError: Docker refuses, or what runs in a container is not what was asked for."""
         kind = self._prepare_image()
         self._listener = listener = Listener(names, self._call)
 
@@ -179,7 +171,7 @@ class DockerLab(NetnsLab):
         return "docker events"
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        check_launches(workers, self._needed()[0])
+        check_launches(workers, self._net.topology)
         self._started |= {worker.process for worker in workers}
         switches = [worker for worker in workers if worker.node not in self._hosts]
         if switches:
@@ -265,7 +257,7 @@ class DockerLab(NetnsLab):
         super().kill()
 
     def signal(self, target: str, number: int) -> None:
-        node = self._needed()[0].index.get(target)
+        node = self._net.topology.index.get(target)
         if node in self._hosts:
             self._hosts[node].signal_all(number)
         elif target in self._workers:
@@ -296,11 +288,7 @@ class DockerLab(NetnsLab):
             self._remove()
 
     def _remove(self) -> None:
-        """End the containers, and wait until Docker has removed them.
-
-        Raises:
-            LabError: it has not.
-        """
+        """End the containers, and wait until Docker has removed them. Raises LabError: it has not."""
         if self._listener is None:
             return
         listener, hosts = self._listener, list(self._hosts.values())
@@ -321,11 +309,8 @@ class DockerLab(NetnsLab):
 
 
 def check_ready() -> None:
-    """Look whether the lab can be had, with an image made from this machine.
-
-    Raises:
-        MissingToolError, PrivilegeError, UsageError: it cannot.
-    """
+    """Look whether the lab can be had, with an image made from this machine. Raises MissingToolError, PrivilegeError,
+    UsageError: it cannot."""
     image.require_local(_connect())
 
 

@@ -30,7 +30,8 @@ from testbed.files.foreign import read_bytes
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.on_nodes.attached import Attached, Files
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import Files
 
 PREFIX, MARK = "testbed-docker-", "owner"
 LONGEST_MARK = 200
@@ -210,10 +211,7 @@ class Listener:
         line.close()
 
     def _check_allowed(self, door: Door) -> None:
-        """
-        Raises:
-            LabError: nothing in this trial has a need to start commands on other hosts, or it starts too many.
-        """
+        """Raises LabError: nothing in this trial has a need to start commands on other hosts, or it starts too many."""
         if not self._answers_calls:
             raise LabError("the scheme of this trial starts nothing on other hosts")
         if door.calls > len(self._doors):
@@ -230,7 +228,9 @@ def _listen(path: str) -> socket.socket:
 
 def _is_arrival(said: object, files: Sequence[int]) -> bool:
     """Whether a container's first process says who it is, and lends its network namespace."""
-    if not isinstance(said, dict) or len(files) != 1 or not _is_network(files[0]):
+    if not isinstance(said, dict) or len(files) != 1:
+        return False
+    if not str(Path(f"/proc/self/fd/{files[0]}").readlink()).startswith("net:["):  # no path begins so
         return False
     numbers = [said.get("cpus"), said.get("memory_bytes")]
     numeric = all(
@@ -238,11 +238,6 @@ def _is_arrival(said: object, files: Sequence[int]) -> bool:
         for one in numbers
     )
     return numeric and isinstance(said.get("python"), str) and isinstance(said.get("arrived"), str)
-
-
-def _is_network(file: int) -> bool:
-    """Whether a file is a network namespace, such as ``net:[4026531840]``; no path begins so."""
-    return str(Path(f"/proc/self/fd/{file}").readlink()).startswith("net:[")
 
 
 def _is_call(said: object, files: Sequence[int]) -> bool:

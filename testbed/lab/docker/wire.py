@@ -49,12 +49,8 @@ class Wire:
         return self._socket.fileno()
 
     def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:
-        """Send one message, with copies of open files.
-
-        Raises:
-            WireClosedError: the other side is gone.
-            TimeoutError: it has not taken it in time.
-        """
+        """Send one message, with copies of open files. Raises WireClosedError: the other side is gone; TimeoutError: it
+        has not taken it in time."""
         try:
             self._socket.settimeout(timeout_s)
             socket.send_fds(self._socket, [json.dumps(message).encode()], list(files))
@@ -64,12 +60,8 @@ class Wire:
             raise WireClosedError from error
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, list[int]]:
-        """Wait for one message and its files (which the caller must close).
-
-        Raises:
-            WireClosedError: the other side is gone, or says what is no message.
-            TimeoutError: nothing came in time.
-        """
+        """Wait for one message and its files (which the caller must close). Raises WireClosedError: the other side is
+        gone, or says what is no message; TimeoutError: nothing came in time."""
         try:
             self._socket.settimeout(timeout_s)
             data, files, _, _ = socket.recv_fds(self._socket, LARGEST_BYTES, MOST_FILES, socket.MSG_CMSG_CLOEXEC)

@@ -9,31 +9,28 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.foreign import Listing
 from testbed.lab.baremetal.controller import shipping
-from testbed.lab.baremetal.controller.answers import Event
-from testbed.lab.baremetal.controller.attached import Attached, Losses
-from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost, become
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, become
 from testbed.lab.baremetal.controller.fleet import Fleet, Started
-from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.machines import Machines
+from testbed.lab.baremetal.fleet_lab import FleetLab, listing
+from testbed.lab.baremetal.machines import Attached, Machines
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.machines.controller import circuits, measuring, queues
+from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
 from testbed.lab.machines.controller.relay import Relay
-from testbed.lab.machines.cut import Cut, cut
+from testbed.lab.machines.cut import MOST_NUMBER, OUTER_BYTES, Cut, Underlay, cut, impairing, share
 from testbed.lab.machines.on_machine.requests import MachineRequests, packed
 from testbed.lab.machines.place import Spread
-from testbed.lab.machines.shares import MOST_NUMBER, OUTER_BYTES, Underlay, impairing, share
 from testbed.lab.measurements import (
     Burst,
     Calibration,
@@ -49,7 +46,7 @@ from testbed.lab.measurements import (
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute, blueprint, crossing, detours
 from testbed.lab.netns.network.build import MACHINE
 from testbed.lab.netns.network.impairing import NETEM
-from testbed.lab.netns.network.patch import check_alike
+from testbed.lab.netns.network.patch import carry_out, check_alike
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.place import Opening
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -64,10 +61,26 @@ BACK_S, AGAIN_S = 60.0, 1.0
 """Seconds that a trial waits for a machine that was lost in an earlier one, and between two attempts to reach it."""
 PINGS = 11
 """Number of round trips between two machines, of which the shortest counts."""
-TAKE = "take the lab netns"
 
 
-class MachinesLab:
+@dataclass(frozen=True)
+class _Network:
+    """A network over machines: what was asked for, where its nodes are, and what is between machines.
+
+    Attributes:
+        routes_at: routes of a bridging switch that is to forward by address, too.
+    """
+
+    topology: Topology
+    settings: LinkSettings
+    pairs: list[tuple[int, int]]
+    by_netem: bool
+    cut: Cut
+    between: Underlay
+    routes_at: Callable[[int], tuple[StaticRoute, ...]]
+
+
+class MachinesLab(FleetLab):
     """One network over the machines of an Ansible inventory (see :class:`testbed.lab.base.Lab`).
 
     Raises:
@@ -79,31 +92,22 @@ class MachinesLab:
     real_switches = False
 
     def __init__(self, opening: Opening) -> None:
+        super().__init__()
         assert opening.inventory is not None
         self._spread, self._every_address = opening.options or Spread(), opening.every_address
-        self._losses = Losses()
-        self._fleet: Fleet | None = None
-        self._topology: Topology | None = None
-        self._cut: Cut | None = None
-        self._between: Underlay | None = None
-        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
-        """Routes of a bridging switch that is to forward by address, too."""
+        self._network: _Network | None = None
         self._shares: list[Blueprint] = []
         self._started: dict[str, int] = {}
-        self._changes: dict[int, LinkChange] = {}
-        self._description: dict[str, Any] = {}
         self._opened: dict[Connection, Any] = {}
         """Answers of machines to the request that opened their labs, by connection."""
         self._round_trips_s: dict[tuple[int, int], float] = {}
-        self._settings, self._pairs, self._by_netem = LinkSettings(), list[tuple[int, int]](), False
         self._patching, self._leaving = threading.Lock(), threading.Event()
         self._planned: tuple[Topology, list[Blueprint]] | None = None
         """Network whose circuits the machines have planned to move to, and its shares."""
         self._nics = Nics()
         self._relay: Relay | None = None
         self._hello: list[Any] = []
-        self._work, self._reads = Path("/"), list[str]()
-        self._ups = 0
+        self._reads: list[str] = []
         self._next_number = 1 + secrets.randbelow(MOST_NUMBER // 2)
         self._machines = Machines(
             opening.inventory, opening.tell, self._on_event, allow_missing=opening.allow_missing, agent=MACHINES
@@ -114,18 +118,9 @@ class MachinesLab:
         """Names of the machines, in the order of their numbers in a cut."""
         return [host.name for host in self._machines.inventory.hosts]
 
-    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
-        if isinstance(event, Lost):
-            self._losses.lost()
-        if self._fleet is not None:
-            self._fleet.on_event(connection, event)
-
     def _connected(self) -> list[Connection]:
         """Connections to all machines, each with a lab in which nothing needs to be up; new ones where some were lost.
-
-        Raises:
-            LabError: one cannot be had.
-        """
+        Raises LabError: one cannot be had."""
         hosts = self._machines.inventory.hosts
         found = [self._connection(host) for host in hosts]
         asked = {
@@ -142,11 +137,8 @@ class MachinesLab:
         return found
 
     def _connection(self, host: Host) -> Connection:
-        """Connection to a machine: if that was lost in an earlier trial, as soon as the machine answers again.
-
-        Raises:
-            LabError: it does not.
-        """
+        """Connection to a machine: if that was lost in an earlier trial, as soon as the machine answers again. Raises
+        LabError: it does not."""
         until_s = time.monotonic() + BACK_S
         while True:
             found = self._machines.connect(host)
@@ -166,11 +158,6 @@ class MachinesLab:
         addresses, mtus = (tuple(one[key] for one in opened) for key in ("address", "mtu"))
         return Underlay(tuple(self.names), addresses, mtus, self._next_number, self._round_trips_s)
 
-    @property
-    def _host_nics(self) -> list[str]:
-        """Names of the NICs that tunnels go over, by machine."""
-        return [host.nics[0].name for host in self._machines.inventory.hosts]
-
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         connections = self._connected()
         found = cut(topology, self.names, self._spread.place)
@@ -181,13 +168,12 @@ class MachinesLab:
             one.end(answer)
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        """Keep the folder of the trial's files: machines have copies of what is needed, and what is written there is
-        brought here. They must have ``reads`` at the same places."""
-        self._work, self._reads = work.absolute(), [str(one.absolute()) for one in reads]
+        """Keep the folder of the trial's files. Machines must have ``reads`` at the same places."""
+        super().share(work)
+        self._reads = [str(one.absolute()) for one in reads]
 
     def written(self, node: int, folder: Path) -> Listing:
-        found = self._on(node).ask(MachineRequests.written(node, str(folder)))
-        return Listing(tuple((name, size_bytes) for name, size_bytes in found["files"]), found["is_whole"])
+        return listing(self._on(node).ask(MachineRequests.written(node, str(folder))))
 
     def read_written(self, node: int, folder: Path, name: str, offset: int) -> bytes:
         return bytes(self._on(node).ask(MachineRequests.read_written(node, str(folder), name, offset))["data"])
@@ -197,20 +183,18 @@ class MachinesLab:
         self.require(topology, settings)
         connections = self._connected()
         underlay = self._underlay(connections)
-        asked = list(pairs)
-        self._settings, self._pairs = settings, asked
-        self._by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
-        whole = self._blueprint(topology, asked)
-        self._cut, self._topology, self._between = cut(topology, self.names, self._spread.place), topology, underlay
-        self._routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
-        self._shares = [share(whole, self._cut, underlay, number) for number in range(len(connections))]
+        asked, found = list(pairs), cut(topology, self.names, self._spread.place)
+        by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
+        routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
+        net = self._network = _Network(topology, settings, asked, by_netem, found, underlay, routes_at)
+        self._shares = self._cut_up(net, topology, asked)
         self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
         self._started, self._changes, self._ups = {}, {}, self._ups + 1
         self._fleet = fleet = Fleet(connections, SILENT_S)
         sent = _without_router(topology), settings
         try:
             ends = [(self._opened[one]["address"], self._opened[one]["port"]) for one in connections]
-            self._nics.measure(fleet, ends, self._host_nics)
+            self._nics.measure(fleet, ends, [host.nics[0].name for host in self._machines.inventory.hosts])
             calls = [MachineRequests.up(packed((*sent, one)), f"{self._ups}/work", self._reads) for one in self._shares]
             self._description = self._merged(fleet.ask_each(calls, WORK_TIMEOUT_S))
             self._nics.allow(self._most_bps())
@@ -220,15 +204,15 @@ class MachinesLab:
                 self.down()
             raise
 
-    def _blueprint(self, topology: Topology, pairs: list[tuple[int, int]]) -> Blueprint:
+    def _cut_up(self, net: _Network, topology: Topology, pairs: list[tuple[int, int]]) -> list[Blueprint]:
+        """Make the share of each machine in a network, or in one with other circuits."""
         every = self._every_address
-        return blueprint(topology, self._settings, pairs, every_address=every, by_netem=self._by_netem)
+        whole = blueprint(topology, net.settings, pairs, every_address=every, by_netem=net.by_netem)
+        return [share(whole, net.cut, net.between, number) for number in range(len(self.names))]
 
     def _merged(self, described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Join what machines say of their shares: by machine, and what the whole network has."""
-        topology, found = self._topology, self._cut
-        assert topology is not None
-        assert found is not None
+        topology, found = self._net.topology, self._net.cut
         hosts = {
             name: {"host": name, **hello, "nodes": len(found.nodes(number)), "share": dict(one)}
             for number, (name, hello, one) in enumerate(zip(self.names, self._hello, described, strict=True))
@@ -250,25 +234,19 @@ class MachinesLab:
     def _most_bps(self) -> list[float]:
         """Compute the highest rate (bit/s) at which links to other machines can use each NIC, with what tunnels
         add."""
-        assert self._topology is not None
-        assert self._cut is not None
-        share = 1 + OUTER_BYTES / self._description["mtu"]
+        net, share = self._net, 1 + OUTER_BYTES / self._description["mtu"]
         rates_bps = {link: one.rate_bps for link, one in self._changes.items() if one.rate_bps is not None}
-        return [share * self._cut.crossing_bps(self._topology, number, rates_bps) for number in range(len(self.names))]
+        return [share * net.cut.crossing_bps(net.topology, number, rates_bps) for number in range(len(self.names))]
 
     def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
         with self._patching:
             self._plan_patch(topology, pairs)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> list[Blueprint]:
-        fleet, found = self._up(), self._cut
-        assert self._topology is not None
-        assert self._between is not None
-        assert found is not None
-        check_alike(self._topology, topology)
-        whole = self._blueprint(topology, self._pairs if pairs is None else list(pairs))
-        shares = [share(whole, found, self._between, number) for number in range(len(fleet.connections))]
-        fleet.ask_each([MachineRequests.plan_patch(packed(one)) for one in shares], WORK_TIMEOUT_S)
+        net = self._net
+        check_alike(net.topology, topology)
+        shares = self._cut_up(net, topology, net.pairs if pairs is None else list(pairs))
+        self._up().ask_each([MachineRequests.plan_patch(packed(one)) for one in shares], WORK_TIMEOUT_S)
         self._planned = topology, shares
         return shares
 
@@ -284,24 +262,27 @@ class MachinesLab:
             fleet, planned = self._up(), self._planned
             if planned is None or planned[0] is not topology:
                 planned = topology, self._plan_patch(topology, pairs)
-            before, self._planned = self._topology, None
-            assert before is not None
-            dark_at_s, lit_s = circuits.move(fleet, dark_s, self._leaving)
+            before, self._planned = self._net, None
+            dark_at_s, lit_s = carry_out(self._patch_step, dark_s, self._leaving)
             lit()
             fleet.ask(MachineRequests.read_back_moved())
-            self._topology = topology
+            self._network = replace(before, topology=topology)
             self._shares = [
                 replace(one, impairments=was.impairments) for one, was in zip(planned[1], self._shares, strict=True)
             ]
-            return Patched.between(before, topology, dark_at_s, lit_s)
+            return Patched.between(before.topology, topology, dark_at_s, lit_s)
+
+    def _patch_step(self, step: int) -> list[float]:
+        """Take a step of a patch on all machines; return when each had done so, by our clock."""
+        done_s = self._up().ask(MachineRequests.patch_step(step))
+        return [one.clock.local_s(at_s) for one, at_s in zip(self._up().connections, done_s, strict=True)]
 
     def agent(self) -> list[str]:
-        _refuse("programs of one node start none on nodes of other machines")
+        raise LabError("programs of one node start none on nodes of other machines", fix="take the lab netns")
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
-        check_launches(workers, topology)
+        fleet = self._up()
+        check_launches(workers, self._net.topology)
         calls: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         sent = []
         gate = next(filter(None, map(shipping.gate, workers)), None) if self._relay is None else None
@@ -310,15 +291,9 @@ class MachinesLab:
             fleet.ask(MachineRequests.listen(shipping.Shipment(self._site(0), self._work).name(str(gate))))
         for worker in workers:
             machine = self._machine(worker.node)
-            call, files, followed = shipping.launching(worker, self._site(machine), self._work)
-            for name, path in followed.items():
-                fleet.follow(machine, name, path)
-            Path(worker.log).touch()
-            for name, (data, mode) in files.items():
-                connection = fleet.connections[machine]
-                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
+            call, of_worker = self._ship(worker, machine, self._work)
+            sent += of_worker
             calls[machine].append({**call.arguments, "node": worker.node, "torch": worker.torch})
-            fleet.expect(worker.process, machine)
             self._started[worker.process] = worker.node
         for connection, answer in sent:
             connection.end(answer)
@@ -329,28 +304,15 @@ class MachinesLab:
         return shipping.Site(host, {}, self._ups, self._machines.token, ())
 
     def exits(self) -> list[Exit]:
-        return [replace(one, node=self._started[one.process]) for one in self._up().exits()]
-
-    def stopped(self) -> list[str]:
-        return self._up().stopped()
-
-    def cpu_s(self) -> dict[str, float]:
-        return self._up().cpu_s()
-
-    def kill(self) -> None:
-        self._up().kill()
+        return [replace(one, node=self._started[one.process]) for one in super().exits()]
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         """Impair links, each on the machine that has the end where its way of impairing works. If that is a bridging
         switch that has to forward by address for it, packets are addressed to it last."""
-        fleet, topology, found = self._up(), self._topology, self._cut
-        assert topology is not None
-        assert found is not None
-        assert self._between is not None
-        plan = self._shares[0]
-        routes = {} if plan.by_netem else detours(topology, wanted, self._routes_at)
+        fleet, net, plan = self._up(), self._net, self._shares[0]
+        routes = {} if net.by_netem else detours(net.topology, wanted, net.routes_at)
         shares = {number: self._description["hosts"][name]["share"] for number, name in enumerate(self.names)}
-        for orders in impairing(plan, found, self._between, wanted, routes):
+        for orders in impairing(plan, net.cut, net.between, wanted, routes):
             calls = {machine: MachineRequests.impair(packed(order)) for machine, order in orders.items()}
             shares |= fleet.ask_some(calls, WORK_TIMEOUT_S)
             for machine, order in orders.items():
@@ -358,8 +320,7 @@ class MachinesLab:
         self._description |= self._merged([shares[number] for number in range(len(self.names))])
 
     def signal(self, target: str, number: int) -> None:
-        fleet, topology = self._up(), self._topology
-        assert topology is not None
+        fleet, topology = self._up(), self._net.topology
         check_target(target, topology, self._started)
         if target in topology.index:
             self._on(topology.index[target]).ask(MachineRequests.signal_node(number, target))
@@ -367,21 +328,15 @@ class MachinesLab:
             fleet.connections[machine].ask(MachineRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
-        fleet, machine = self._up(), self._machine(node)
-        site = self._site(machine)
-        name = site.log(log)
-        fleet.follow(machine, name, Path(log))
-        Path(log).touch()
-        there = shipping.program(program, site, shipping.Shipment(site, self._work))
+        machine = self._machine(node)
+        there, name = self._shipped(program, machine, log, self._work)
         call = MachineRequests.start(node, there.words, there.environment, there.folder, name)
-        return Started(fleet, machine, fleet.connections[machine].ask(call))
+        return Started(self._up(), machine, self._on(node).ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        topology, some = self._topology, defaultdict[int, list[dict[str, Any]]](list)
-        self._up()
-        assert topology is not None
+        some: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         for change in changes:
-            some[self._machine(topology.tail(change.directed_link))].append(vars(change))
+            some[self._machine(self._net.topology.tail(change.directed_link))].append(vars(change))
         self._up().ask_some({machine: MachineRequests.adjust(one) for machine, one in some.items()})
         for change in changes:
             link = change.directed_link
@@ -437,10 +392,7 @@ class MachinesLab:
         return sorted((Counters(*one) for counted in found for one in counted), key=lambda one: one.directed_link)
 
     def _check_links(self, machine: int, links: Sequence[int]) -> None:
-        """
-        Raises:
-            HostError: a machine tells of links that do not leave its nodes, or not of all that do.
-        """
+        """Raises HostError: a machine tells of links that do not leave its nodes, or not of all that do."""
         own = self._shares[machine].own_links
         if sorted(links) != own:
             raise HostError(
@@ -459,10 +411,6 @@ class MachinesLab:
                 found.append(Traffic(links, tuple(Stream(*s) for s in one["streams"]), one["at_s"], one["took_s"]))
         return found
 
-    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
-        """Add the line on every machine: which of them has the processes that read it is not known here."""
-        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
-
     def watch_queues(self) -> bool:
         """Begin to read queues on each machine, at moments of its own. A trial does so when it begins, so NICs are read
         from now on, too."""
@@ -470,7 +418,7 @@ class MachinesLab:
         return all(self._up().ask(MachineRequests.watch_queues()))
 
     def queues(self) -> Queues:
-        return queues.read(self._up(), [frozenset(plan.own_links) for plan in self._shares])
+        return measuring.queues(self._up(), [frozenset(plan.own_links) for plan in self._shares])
 
     def interruptions(self) -> list[Interruption]:
         return self._nics.interruptions(self.names)
@@ -482,57 +430,30 @@ class MachinesLab:
         )
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
-        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine.
-
-        Raises:
-            LabError: a password is needed to be root there: the terminal is the command's.
-        """
+        """Run a command on a node for ``testbed exec``, over SSH, with the files of the node's machine. Raises
+        LabError: a password is needed to be root there: the terminal is the command's."""
         host = self._machines.inventory.hosts[self._machine(node)]
         root, password = become(host)
         if password:
             raise LabError(f"{host.name}: testbed exec cannot give sudo a password", fix="let sudo ask for none there")
-        assert self._topology is not None
         pid, number = self._on(node).ask(MachineRequests.holder(node))
         enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "--root", "--ipc", f"--net=/proc/{pid}/fd/{number}"]
-        named = [
-            "env",
-            "--chdir=/",
-            "unshare",
-            "--uts",
-            "sh",
-            "-c",
-            'hostname "$0" && exec "$@"',
-            self._topology.nodes[node].name,
-        ]
+        name = self._net.topology.nodes[node].name
+        named = [*["env", "--chdir=/", "unshare", "--uts", "sh", "-c"], 'hostname "$0" && exec "$@"', name]
         return Attached(self._machines.ssh(host), [*root, *enter, *named, *command], files)
 
-    def fileno(self) -> int:
-        """File descriptor that is readable once a machine is lost."""
-        return self._losses.fileno()
-
     def describe(self) -> dict[str, Any]:
-        if self._fleet is None:
-            return self._description
-        clocks = self._fleet.clocks()
-        hosts = {
-            name: {**one, "clock": clock}
-            for (name, one), clock in zip(self._description.get("hosts", {}).items(), clocks, strict=True)
-        }
-        worst = sorted(one["uncertainty_s"] for one in clocks)
-        found = {**self._description, "clock_uncertainty_s": sum(worst[-2:]), "hosts": hosts}
-        if self._topology is not None and self._cut is not None and self._cut.crossing(self._topology):
-            found["underlay"] = self._nics.used(self.names)
+        found = super().describe()
+        if self._network is not None and self._network.cut.crossing(self._network.topology):
+            found = {**found, "underlay": self._nics.used(self.names)}
         return found
-
-    def monitor(self) -> FleetMonitor:
-        return FleetMonitor(self._up())
 
     def down(self) -> None:
         self._leaving.set()
         with self._patching:
             self._leaving.clear()
         self._planned = None
-        fleet, self._fleet, self._topology, self._cut = self._fleet, None, None, None
+        fleet, self._fleet, self._network = self._fleet, None, None
         self._description, self._shares = {}, []
         if fleet is None:
             return
@@ -544,31 +465,18 @@ class MachinesLab:
         for one, answer in [(one, one.begin(MachineRequests.down())) for one in living]:
             one.end(answer, WORK_TIMEOUT_S)
 
-    def close(self) -> None:
-        with suppress(LabError):
-            self.down()
-        self._machines.close()
-        self._losses.close()
-
-    def _up(self) -> Fleet:
-        if self._fleet is None:
+    @property
+    def _net(self) -> _Network:
+        if self._network is None:
             raise LabError("no network is up", fix="call up() first")
-        return self._fleet
+        return self._network
 
     def _machine(self, node: int) -> int:
-        self._up()
-        assert self._cut is not None
-        return self._cut.machine[node]
+        return self._net.cut.machine[node]
 
     def _on(self, node: int) -> Connection:
         """Connection to the machine that a node is on."""
         return self._up().connections[self._machine(node)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _counted(told: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -577,10 +485,6 @@ def _counted(told: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]
     for each in chain.from_iterable(told):
         counts[tuple(item for item in each.items() if item[0] != "directed_links")] += each["directed_links"]
     return [{**dict(value), "directed_links": count} for value, count in sorted(counts.items(), key=str)]
-
-
-def _refuse(problem: str) -> NoReturn:
-    raise LabError(problem, fix=TAKE)
 
 
 def _nowhere(topology: Topology, src: int, dst: int) -> tuple[Route, ...]:
@@ -594,11 +498,8 @@ def _without_router(topology: Topology) -> Topology:
 
 
 def _round_trips_s(connections: Sequence[Connection], addresses: Sequence[str]) -> dict[tuple[int, int], float]:
-    """Measure the shortest round trip (s) between each pair of machines.
-
-    Raises:
-        LabError: no packet comes back from one to another.
-    """
+    """Measure the shortest round trip (s) between each pair of machines. Raises LabError: no packet comes back from one
+    to another."""
     found = {}
     for a, b in combinations(range(len(connections)), 2):
         (port,) = connections[b].ask(MachineRequests.echo([[MACHINE, addresses[b]]]))

@@ -40,10 +40,7 @@ class MininetLab(NetnsLab):
         super().__init__(every_address=every_address)
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
-        """
-        Raises:
-            SpecError: Mininet cannot build this.
-        """
+        """Raises SpecError: Mininet cannot build this."""
         if topology.panels is not None:
             raise SpecError(f"{topology.expression}: Mininet has no patch panels", fix="take --backend netns")
         fastest_bps = max((link.rate_bps for link in topology.links), default=0)
@@ -70,10 +67,7 @@ class MininetLab(NetnsLab):
 
 
 def check_installed() -> None:
-    """
-    Raises:
-        MissingToolError: names what is missing, and the command that installs it.
-    """
+    """Raises MissingToolError: names what is missing, and the command that installs it."""
     if importlib.util.find_spec(PACKAGE) is None:
         raise MissingToolError("the Python package mininet is not installed", fix=install("mininet"))
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATHS])

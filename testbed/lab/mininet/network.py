@@ -47,10 +47,10 @@ class Pair(TCLink):  # type: ignore[misc]  # mininet has no types
         node2: Any,
         deleteIntfs: bool = False,  # noqa: ARG003, N803
     ) -> None:
-        ends = [
-            f"name {name} index {_index(address)} address {address} mtu {cls.mtu} numtxqueues 1 numrxqueues 1"
-            for name, address in ((intfname1, addr1), (intfname2, addr2))
-        ]
+        ends = []
+        for name, address in ((intfname1, addr1), (intfname2, addr2)):
+            index = FIRST_INDEX + int(address.replace(":", "")[4:], 16)
+            ends.append(f"name {name} index {index} address {address} mtu {cls.mtu} numtxqueues 1 numrxqueues 1")
         said = node1.cmd(f"ip link add {ends[0]} type veth peer {ends[1]} netns {node2.pid}").strip()
         if said:
             raise LabError(f"Mininet cannot make the link {node1}:{intfname1} - {node2}:{intfname2}: {said}")
@@ -62,10 +62,7 @@ class Bridge(LinuxBridge):  # type: ignore[misc]
     isSetup = True  # noqa: N815  # Mininet's name: no need to look for brctl
 
     def start(self, _controllers: object) -> None:
-        """
-        Raises:
-            LabError: the kernel refused it.
-        """
+        """Raises LabError: the kernel refused it."""
         lines = [f"ip link add {self.name} type bridge stp_state 0", f"ip link set {self.name} up"]
         lines += [f"ip link set {port.name} master {self.name}" for port in self.intfList()]
         for line in lines:
@@ -131,10 +128,7 @@ class MininetNetwork(BuiltNetwork):
             self.on_every_node(self._check_limits)
 
     def _check_limits(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """
-        Raises:
-            LabError: a link has not the rate that Mininet was asked for.
-        """
+        """Raises LabError: a link has not the rate that Mininet was asked for."""
         for port in node.ports:
             link, handle = self.blueprint.label(port.directed_link), self.shape(port).class_handle
             try:
@@ -151,7 +145,3 @@ class MininetNetwork(BuiltNetwork):
 
     def _shaper(self, port: Port) -> list[Request]:
         return shaping.adopt(port.index, self.shape(port), self.blueprint.label(port.directed_link))
-
-
-def _index(address: str) -> int:
-    return FIRST_INDEX + int.from_bytes(bytes.fromhex(address.replace(":", ""))[2:], "big")

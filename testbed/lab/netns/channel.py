@@ -32,12 +32,8 @@ class Channel:
         return self._stream.fileno()
 
     def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:
-        """Send one message, with copies of open files.
-
-        Raises:
-            ChannelClosedError: the other side is gone, or this one was closed.
-            TimeoutError: the other side has not taken it within ``timeout_s``.
-        """
+        """Send one message, with copies of open files. Raises ChannelClosedError: the other side is gone, or this one
+        was closed; TimeoutError: the other side has not taken it within ``timeout_s``."""
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         try:
             self._stream.settimeout(timeout_s)
@@ -49,12 +45,8 @@ class Channel:
             raise ChannelClosedError from error
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, list[int]]:
-        """Wait for one message and its files (which the caller must close).
-
-        Raises:
-            ChannelClosedError: the other side is gone, or this one was closed.
-            TimeoutError: nothing came for ``timeout_s``.
-        """
+        """Wait for one message and its files (which the caller must close). Raises ChannelClosedError: the other side
+        is gone, or this one was closed; TimeoutError: nothing came for ``timeout_s``."""
         try:
             self._stream.settimeout(timeout_s)
             first, files, _, _ = socket.recv_fds(self._stream, _LENGTH.size, MOST_FILES)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
@@ -28,8 +27,11 @@ from testbed.lab.netns.network.blueprint import (
     initial_impairments,
 )
 from testbed.lab.netns.network.impairing import NETEM
-from testbed.lab.netns.network.patch import check_alike, stay_dark
-from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
+from testbed.lab.netns.network.patch import carry_out, check_alike
+from testbed.lab.netns.on_nodes.attached import Attached, run_and_collect
+from testbed.lab.netns.on_nodes.processes import Files, logged
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.readings.readback import Sample
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -46,6 +48,23 @@ LOOK_AGAIN_S = 1.0
 """Seconds between two looks for processes whose PIDs are not known."""
 PING_S = 0.1
 """Seconds for the packets of one way: more than they take."""
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A network that is up.
+
+    Attributes:
+        pairs: those that were asked for when it came up.
+        plan: the blueprint of what should be there now, but for changes of links in use.
+        routes_at: routes of a bridge that is to forward by address, too.
+    """
+
+    topology: Topology
+    settings: LinkSettings
+    pairs: list[tuple[int, int]]
+    plan: Blueprint
+    routes_at: Callable[[int], tuple[StaticRoute, ...]]
 
 
 class NetnsLab:
@@ -68,13 +87,11 @@ class NetnsLab:
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
         self._patching = threading.Lock()
-        self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
+        self._network: _Network | None = None
         self._planned: tuple[Topology, Blueprint] | None = None
-        self._wanted: Blueprint | None = None
         self._changes: dict[int, LinkChange] = {}
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
-        self._topology: Topology | None = None
         self._started: set[str] = set()
         self._inner: dict[str, int] = {}
         """PIDs, in the sandbox, of processes of :meth:`launch`, by name."""
@@ -84,9 +101,6 @@ class NetnsLab:
         """:attr:`_inner` as it was when processes were last looked up, at :attr:`_sought_s`."""
         self._sought_s = 0.0
         self._reads: tuple[Path, ...] = ()
-        self._pairs: list[tuple[int, int]] = []
-        self._routes_at: Callable[[int], tuple[StaticRoute, ...]] = cache(lambda _: ())
-        """Routes of a bridge that is to forward by address, too."""
         self._sandbox = SandboxProcess()
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
@@ -120,12 +134,10 @@ class NetnsLab:
         self, topology: Topology, settings: LinkSettings, pairs: list[tuple[int, int]], plan: Blueprint
     ) -> None:
         """Build a network of this blueprint, and take it for what was asked for from now on."""
-        self._topology, self._pairs = topology, pairs
-        self._routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
         self._started, self._inner, self._outer = set(), {}, {}
         self._description = self._build(plan)
-        self._asked = topology, settings, self._pairs
-        self._wanted, self._changes = plan, {}
+        routes_at = cache(partial(crossing, topology, pairs, every_address=self._every_address))
+        self._network, self._changes = _Network(topology, settings, pairs, plan, routes_at), {}
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         """Have the sandbox build the network; return what it has read back."""
@@ -147,22 +159,20 @@ class NetnsLab:
                 self._plan_patch(topology, pairs)
             assert self._planned is not None
             _, planned = self._planned
-            parted_s = self._sandbox.ask(Sandbox.part())
-            self._sandbox.ask(Sandbox.reroute())
-            stay_dark(parted_s + dark_s, self._leaving)
-            self._sandbox.ask(Sandbox.join())
-            lit_s = self._sandbox.ask(Sandbox.change_routes())
+            parted_s, lit_s = carry_out(
+                lambda step: [self._sandbox.ask(Sandbox.patch_step(step))], dark_s, self._leaving
+            )
             lit()
             self._sandbox.ask(Sandbox.read_back_moved())
-            before, settings, at_first = self._needed()
-            self._asked, self._planned = (topology, settings, at_first), None
-            self._wanted = replace(planned, impairments=self._needed_plan().impairments)
-            return Patched.between(before, topology, parted_s, lit_s)
+            before, self._planned = self._net, None
+            plan = replace(planned, impairments=before.plan.impairments)
+            self._network = replace(before, topology=topology, plan=plan)
+            return Patched.between(before.topology, topology, parted_s, lit_s)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> None:
-        up, settings, at_first = self._needed()
-        check_alike(up, topology)
-        planned = self._blueprint(topology, settings, at_first if pairs is None else pairs)
+        up = self._net
+        check_alike(up.topology, topology)
+        planned = self._blueprint(topology, up.settings, up.pairs if pairs is None else pairs)
         self._sandbox.ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned
 
@@ -171,47 +181,35 @@ class NetnsLab:
         every = self._every_address
         return blueprint(topology, settings, pairs, every_address=every, by_netem=by_netem, builder=self.builder)
 
-    def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
-        """Arguments of the last :meth:`up`. Raises LabError if no network is up."""
-        if self._asked is None:
+    @property
+    def _net(self) -> _Network:
+        """The network that is up. Raises LabError if there is none."""
+        if self._network is None:
             raise LabError("no network is up", fix="call up() first")
-        return self._asked
-
-    def _needed_plan(self) -> Blueprint:
-        """Blueprint of what should be there now but for :attr:`_changes`, as far as shapers, addresses and routes
-        go."""
-        if self._wanted is None:
-            raise LabError("no network is up", fix="call up() first")
-        return self._wanted
+        return self._network
 
     def impairs_by(self) -> str | None:
         """Way in which links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
         return self._sandbox.ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        topology = self._topology
-        if topology is None:
-            raise LabError("no network is up", fix="call up() first")
+        topology = self._net.topology
         for link in wanted:
             if not 0 <= link < 2 * len(topology.links):
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
         by_netem = self.impairs_by() == NETEM
-        self.impair_with_detours(wanted, {} if by_netem else detours(topology, wanted, self._routes_at))
+        self.impair_with_detours(wanted, {} if by_netem else detours(topology, wanted, self._net.routes_at))
 
     def impair_with_detours(
         self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]
     ) -> None:
         """Impair links (:meth:`impair`), of which some take a detour by these routes of the bridges at their ends.
-
-        Raises:
-            LabError: the kernel refuses it.
-            MissingToolError: it cannot impair links.
-        """
+        Raises LabError: the kernel refuses it; MissingToolError: it cannot impair links."""
         if self.impairs_by() is None:
             what = ", ".join({str(impairment) for impairment in wanted.values()})
             self._sandbox.ask(Sandbox.require(what, LinkSettings()))
         self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), dict(routes)))
-        self._wanted = self._needed_plan().impaired(wanted, routes)
+        self._network = replace(self._net, plan=self._net.plan.impaired(wanted, routes))
 
     def impaired_by(self) -> dict[str, Any]:
         """Report how links are impaired, and, of the delay line, how late it was so far and its CPU time."""
@@ -221,11 +219,19 @@ class NetnsLab:
         # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
         from testbed.lab.netns.readings import second_reading
 
-        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
-        plan = self._needed_plan()
+        self.read_back()
+        plan = self._net.plan
         chosen = second_reading.sample(plan)
-        said = self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
-        self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
+        read = second_reading.check(plan, self._changes, chosen, self.said(chosen))
+        self._description["second_reading"] = read
+
+    def read_back(self) -> None:
+        """Read the network back by our own decoder. Raises LabError: something differs."""
+        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
+
+    def said(self, chosen: Sample) -> dict[int, Said]:
+        """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
+        return self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
 
     def spot_check(self) -> Reading:
         return self._sandbox.ask(Sandbox.spot_check())
@@ -235,7 +241,7 @@ class NetnsLab:
         self._sandbox.ask(Sandbox.prepare(), timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        check_launches(workers, self._needed()[0])
+        check_launches(workers, self._net.topology)
         self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
         started = self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
@@ -243,7 +249,7 @@ class NetnsLab:
         self._inner = self._inner | started
 
     def agent(self) -> list[str]:
-        topology = self._needed()[0]
+        topology = self._net.topology
         self._sandbox.ask(Sandbox.serve_calls([topology.nodes[host].name for host in topology.hosts]))
         return module_command(AGENT)
 
@@ -260,7 +266,7 @@ class NetnsLab:
         self._sandbox.ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, target: str, number: int) -> None:
-        topology = self._needed()[0]
+        topology = self._net.topology
         check_target(target, topology, self._started)
         ask = Sandbox.signal_node if target in topology.index else Sandbox.signal_worker
         self._sandbox.ask(ask(target, number))
@@ -278,23 +284,14 @@ class NetnsLab:
             self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
-        """
-        Raises:
-            LabError: nothing could be measured; what the program said is told.
-        """
-        # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
-        from testbed.lab.netns.readings import calibration
-
-        with tempfile.TemporaryFile() as file:
-            file.write(calibration.request(pings, bursts).encode())
-            file.seek(0)
-            limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            done = run_and_collect(
-                lambda files: self._attached(Sandbox.calibrate, (file.fileno(), *files[1:])), ["calibration"], limit_s
-            )
+        """Raises LabError: nothing could be measured; what the program said is told."""
+        limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
+        start = partial(Sandbox.calibrate, pings, bursts)
+        done = run_and_collect(lambda files: self._attached(start, files), ["calibration"], limit_s)
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
-        return calibration.answer(done.stdout)
+        found = json.loads(done.stdout)
+        return Calibration(found["pings"], tuple(map(tuple, found["round_trips_s"])), tuple(found["rates_bps"]))
 
     def between_racks(self) -> list[dict[str, Any]]:
         """Return nothing: processes on switches measure these links."""
@@ -342,19 +339,12 @@ class NetnsLab:
         """PID of the process above the sandbox."""
         return self._sandbox.launcher_pid
 
-    def memory_bytes(self) -> int:
-        """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
-        return self._sandbox.ask(Sandbox.memory_bytes())
-
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""
         return self._sandbox.ask(Sandbox.congestion_controls())
 
     def try_enclosure(self) -> None:
-        """
-        Raises:
-            LabError: the kernel does not let workers be kept apart from the machine; it says what is refused.
-        """
+        """Raises LabError: the kernel does not let workers be kept apart from the machine; it says what is refused."""
         self._sandbox.ask(Sandbox.try_enclosure())
 
     def has_qdisc(self, kind: str) -> bool:
@@ -362,11 +352,8 @@ class NetnsLab:
         return self._sandbox.ask(Sandbox.has_qdisc(kind))
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
-        """Run one command on a node, without input, and wait for it.
-
-        Raises:
-            LabError: it did not end in time (it was killed), or the lab ended.
-        """
+        """Run one command on a node, without input, and wait for it. Raises LabError: it did not end in time (it was
+        killed), or the lab ended."""
         return run_and_collect(lambda files: self.attach(node, command, files), command, timeout_s)
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
@@ -396,8 +383,8 @@ class NetnsLab:
         with self._patching:
             self._leaving.clear()
             self._sandbox.ask(Sandbox.down(), timeout_s=WORK_TIMEOUT_S)
-        self._asked = self._planned = self._wanted = None
-        self._description, self._topology = {}, None
+        self._network = self._planned = None
+        self._description = {}
 
     def fileno(self) -> int:
         """File descriptor for select(): readable when the lab has ended."""

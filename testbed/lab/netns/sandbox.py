@@ -1,14 +1,12 @@
 """The sandbox: owns every namespace, builds the network, starts and reaps all processes, as the caller asks one by one.
 
-It is the first process of a PID namespace (:mod:`testbed.lab.netns.first_process`).
+It is the first process of a PID namespace (:mod:`testbed.lab.netns.launcher`).
 """
 
 from __future__ import annotations
 
 import os
 import select
-import signal
-import socket
 import sys
 import time
 import traceback
@@ -22,19 +20,25 @@ from testbed.base.errors import LabError, TestbedError
 from testbed.files import foreign
 from testbed.files.foreign import Listing
 from testbed.lab.base import SHARED, Impairment, LinkChange, LinkSettings, piece_of
-from testbed.lab.measurements import Counters, Queues, Reading, Traffic
+from testbed.lab.measurements import Burst, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.kernel_interface import capabilities, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError
 from testbed.lab.netns.network import patch
-from testbed.lab.netns.network.adjust import adjust
 from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
-from testbed.lab.netns.network.impairing import ByLine, ByNetem, Way
-from testbed.lab.netns.on_nodes import calls, processes
+from testbed.lab.netns.network.impairing import ByLine, ByNetem, Impairing
+from testbed.lab.netns.on_nodes import calls
 from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
-from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, run_program
-from testbed.lab.netns.on_nodes.zygote import expect, worker_body
+from testbed.lab.netns.on_nodes.processes import (
+    Place,
+    Processes,
+    by_stream,
+    child_ends,
+    expect_jobs,
+    run_program,
+    worker_body,
+)
 from testbed.lab.netns.readings import readback
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.queues import Sampler
@@ -53,7 +57,7 @@ class Sandbox:
         self._channel = channel
         self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
-        self._way: Way | None = None
+        self._way: Impairing | None = None
         self._sampler: Sampler | None = None
         self._meter: Meter | None = None
         self._lent: dict[int, int] = {}
@@ -63,12 +67,7 @@ class Sandbox:
         self._enclosures: dict[int, Enclosure] = {}
         self._hosts: dict[str, int] = {}
         self._services = services
-        self._wake, wake = socket.socketpair()
-        self._wake.setblocking(False)
-        wake.setblocking(False)
-        self._wake_writer = wake
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._wake = child_ends()
 
     def serve(self) -> NoReturn:
         """Answer requests and reap children. Raises ChannelClosedError when the caller is gone."""
@@ -78,7 +77,8 @@ class Sandbox:
             poll = select.poll()  # unlike select(), for any descriptor
             for fd in (channel, wake, *callers):
                 poll.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in poll.poll(self._sample())]
+            left_s = None if self._sampler is None else self._sampler.sample()
+            ready = [fd for fd, _ in poll.poll(None if left_s is None else 1e3 * left_s)]
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
@@ -91,11 +91,6 @@ class Sandbox:
                     for fd in files:
                         os.close(fd)
                 self._channel.send(answer)
-
-    def _sample(self) -> float | None:
-        """Read queues if it is time; return how many ms there are until then."""
-        left_s = None if self._sampler is None else self._sampler.sample()
-        return None if left_s is None else 1e3 * left_s
 
     def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
         """Carry out one request; return its result, or the error."""
@@ -181,7 +176,7 @@ class Sandbox:
     def _impair(
         self,
         network: BuiltNetwork,
-        way: Way,
+        way: Impairing,
         wanted: Mapping[int, Impairment],
         routes: Mapping[int, tuple[StaticRoute, ...]],
     ) -> None:
@@ -212,30 +207,15 @@ class Sandbox:
         self._patch = patch.plan(self._up().blueprint, blueprint)
 
     @request
-    def part(self) -> float:
-        """Begin to patch as planned: circuits that go are dark; return when they were."""
-        self._up().send(self._planned().parting)
-        return time.monotonic()
-
-    @request
-    def reroute(self) -> None:
-        """Go on with the patch: do what can be done while it is dark."""
-        self._up().send(self._planned().dark)
-
-    @request
-    def join(self) -> None:
-        """Go on with the patch: new circuits carry light."""
-        self._up().send(self._planned().joining)
-
-    @request
-    def change_routes(self) -> float:
-        """End the patch: new circuits are in use; return when they were."""
+    def patch_step(self, step: int) -> float:
+        """Take a step of the planned patch (:mod:`testbed.lab.netns.network.patch`); return when it was done."""
         network, planned = self._up(), self._planned()
-        network.send(planned.changing)
-        lit_s = time.monotonic()
-        impairments = network.blueprint.impairments  # which may have changed since it was planned
-        network.blueprint = replace(planned.after, impairments=impairments)
-        return lit_s
+        network.send(planned.steps[step])
+        done_s = time.monotonic()
+        if step == patch.CHANGE:
+            impairments = network.blueprint.impairments  # which may have changed since it was planned
+            network.blueprint = replace(planned.after, impairments=impairments)
+        return done_s
 
     @request
     def read_back_moved(self) -> None:
@@ -306,11 +286,11 @@ class Sandbox:
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
 
     @request
-    def calibrate(self, files: Sequence[int]) -> int:
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst], files: Sequence[int]) -> int:
         """Start :mod:`.calibration`, in a process that needs no imports if workers have run here; files as for
         :meth:`run`."""
         namespaces = dict(self._up().namespaces)
-        body = partial(_calibrate, namespaces)
+        body = partial(_calibrate, namespaces, pings, bursts)
         return self._processes.call(self._place(min(namespaces)), body, files[:3], by_stream(files[3]))
 
     @request
@@ -330,7 +310,7 @@ class Sandbox:
         # All places first, so that all start at once.
         self._enclose([worker.node for worker in workers])
         places = [self._enclosed(worker.node) for worker in workers]
-        expect(workers)
+        expect_jobs(workers)
         return {
             worker.process: self._processes.launch(
                 worker, place, run_program if worker.program else worker_body(torch=torch)
@@ -370,7 +350,7 @@ class Sandbox:
     @request
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         """Change links that are in use."""
-        adjust(self._up(), changes)
+        self._up().adjust(changes)
 
     @request
     def counters(self) -> list[Counters]:
@@ -415,11 +395,6 @@ class Sandbox:
         return None if sampler is None else sampler.close()
 
     @request
-    def memory_bytes(self) -> int:
-        """Proportional set sizes of all processes, added up."""
-        return processes.memory_bytes()
-
-    @request
     def congestion_controls(self) -> list[str]:
         """Congestion controls that a worker may choose."""
         return capabilities.congestion_controls()
@@ -460,7 +435,7 @@ class Sandbox:
             raise LabError("no network is up", fix="call up() first")
         return self._network
 
-    def _impairing(self) -> Way:
+    def _impairing(self) -> Impairing:
         self._up()
         assert self._way is not None
         return self._way
@@ -509,10 +484,10 @@ def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
     return LentNetwork(blueprint, lent) if lent else BuiltNetwork(blueprint)
 
 
-def _calibrate(namespaces: Mapping[int, int]) -> int:
+def _calibrate(namespaces: Mapping[int, int], pings: Sequence[Way], bursts: Sequence[Burst]) -> int:
     from testbed.lab.netns.readings import calibration  # with NumPy, which this process has once workers were forked
 
-    return calibration.main(namespaces)
+    return calibration.main(namespaces, pings, bursts)
 
 
 def _require(blueprint: Blueprint) -> None:

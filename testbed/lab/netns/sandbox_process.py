@@ -85,10 +85,7 @@ class SandboxProcess:
 
     @contextmanager
     def _named_end(self, timeout_s: float) -> Iterator[None]:
-        """
-        Raises:
-            LabError: the lab's process has ended, or has done nothing for ``timeout_s``, and is ended then.
-        """
+        """Raises LabError: the lab's process has ended, or has done nothing for ``timeout_s``, and is ended then."""
         try:
             yield
         except ChannelClosedError:

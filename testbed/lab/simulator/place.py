@@ -23,10 +23,7 @@ class SimulatorPlace(DeclaredPlace):
     """The place ``simulator`` before it is opened."""
 
     def open(self, opening: Opening) -> Lab:
-        """
-        Raises:
-            MissingToolError: there is no compiled solver.
-        """
+        """Raises MissingToolError: there is no compiled solver."""
         del opening
         made: Lab = import_module(PLAYS).Simulator(self.limits)
         return made

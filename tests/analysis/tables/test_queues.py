@@ -12,7 +12,7 @@ from testbed.analysis.load import load
 from testbed.analysis.record.tables import Window, columns
 from testbed.analysis.tables import trial
 from testbed.base.errors import OutputError
-from testbed.lab.netns.readings.windows import MOST_ROWS
+from testbed.lab.netns.readings.queues import MOST_ROWS
 
 TABLE = pd.DataFrame(
     {

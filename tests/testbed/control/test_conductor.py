@@ -13,8 +13,8 @@ import pytest
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.control.conductor import Conductor, Record, blamed_for_job, timeline
-from testbed.control.controller import Beside
 from testbed.control.feed import Feed
+from testbed.control.registry import Beside
 from testbed.lab.base import LinkChange
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.moments import Moment

@@ -217,7 +217,7 @@ def test_what_is_no_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_lab_whose_settings_have_the_name_of_another_key_is_refused(tmp_path: Path) -> None:
-    code = "from testbed.lab.docker.limits import Containers\nfrom testbed.lab.place import DeclaredPlace\n"
+    code = "from testbed.lab.docker.place import Containers\nfrom testbed.lab.place import DeclaredPlace\n"
     (tmp_path / "clash.py").write_text(f'{code}PLACE = DeclaredPlace("links", options=Containers)\n')
     _install(tmp_path, {"links": "clash:PLACE"})
     done = _python(tmp_path, "-m", "testbed", "plan", "experiments/quickstart.yaml")

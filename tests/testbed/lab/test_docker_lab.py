@@ -23,7 +23,7 @@ from testbed.lab.docker import daemon, image
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import AGENT, DockerLab
-from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.place import Containers
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.machine.cgroups import limits, quotas_above
 from testbed.topologies.build import build

@@ -20,15 +20,14 @@ import pytest
 from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
 from testbed.lab.docker import daemon, image, inside, listener
 from testbed.lab.docker import lab as lab_module
-from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import ContainerSettings, confinement, names
+from testbed.lab.docker.container import Container, ContainerSettings, check_limits, confinement, names
 from testbed.lab.docker.daemon import Daemon, Owner
 from testbed.lab.docker.lab import for_all
-from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.place import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.on_nodes.attached import Attached, Files
-from testbed.lab.netns.on_nodes.processes import STATUS
+from testbed.lab.netns.on_nodes.attached import Attached
+from testbed.lab.netns.on_nodes.processes import STATUS, Files
 from testbed.lab.programs import Program
 from tests.patience import until
 

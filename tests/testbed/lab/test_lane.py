@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment
-from testbed.lab.netns.network.delay_line import late_s
-from testbed.lab.netns.network.lane import AHEAD, CUT, LOST, Lane
+from testbed.lab.netns.network.delay_line import AHEAD, CUT, LOST, Lane, late_s
 
 MS = 10**6
 MANY = 20_000

@@ -9,7 +9,7 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.limits import HTB
-from testbed.lab.netns.kernel_interface import netem, red, shaping
+from testbed.lab.netns.kernel_interface import netem, shaping
 from testbed.lab.netns.kernel_interface.netem import Netem
 from testbed.lab.netns.kernel_interface.netlink import attributes
 from testbed.lab.netns.readings import second_reading
@@ -75,14 +75,14 @@ def listed(shape: shaping.Shape) -> str:
     """A leaf's options as the kernel lists them (``red_dump`` in its net/sched/sch_red.c) and pyroute2 gives those that
     it has no decoder for: the old flags stand in both places."""
     options = bytearray(leaf_options(shape))
-    options[4 + red.PARAMETERS.size - 1] = red.ECN
+    options[4 + shaping.PARAMETERS.size - 1] = shaping.ECN
     return options.hex(":")
 
 
 def test_a_queue_that_marks_is_read_by_both_decoders() -> None:
     wanted = shaping.shape(10**8, MARKING)
     assert (wanted.leaf, wanted.queue_limit, wanted.mark_at_bytes) == ("red", 2**20, 30_000)
-    assert red.read(leaf_options(wanted)) == (2**20, 30_000)
+    assert shaping.read_red(leaf_options(wanted)) == (2**20, 30_000)
     second_reading.check_red(egress(MARKING), listed(wanted))
     second_reading.check_red(egress(MARKING, blocked=True), listed(shaping.blocked(wanted)))
     for other, said in (
@@ -95,12 +95,12 @@ def test_a_queue_that_marks_is_read_by_both_decoders() -> None:
 
 def test_a_red_that_does_something_else_is_not_taken_for_one_that_marks() -> None:
     """Its two lengths differ; it looks at a mean over time; it drops what cannot be marked."""
-    options = bytearray(red.pack(30_000, 2**20))
-    for offset, value in ((12, 0xFF), (16, 5), (len(options) - 8, red.ECN)):
+    options = bytearray(shaping.pack_red(30_000, 2**20))
+    for offset, value in ((12, 0xFF), (16, 5), (len(options) - 8, shaping.ECN)):
         wrong = bytearray(options)
         wrong[offset] = value
-        assert red.read(bytes(wrong))[1] is None, offset
-    assert red.read(bytes(options)) == (2**20, 30_000)
+        assert shaping.read_red(bytes(wrong))[1] is None, offset
+    assert shaping.read_red(bytes(options)) == (2**20, 30_000)
 
 
 def test_a_queue_that_marks_is_only_told_what_changes() -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from testbed.lab.base import Impairment
 from testbed.lab.measurements import Waited
-from testbed.lab.netns.kernel_interface import netem, red, shaping
+from testbed.lab.netns.kernel_interface import netem, shaping
 from testbed.lab.netns.kernel_interface.netem import Netem
 from testbed.lab.netns.kernel_interface.netlink import HEADER, attribute, text
 from testbed.lab.netns.readings import queues
-from testbed.lab.netns.readings.windows import Found, Windows
+from testbed.lab.netns.readings.queues import Found, Windows
 
 MOST_WINDOWS, MOST_ROWS = 8, 24
 LINKS = 4
@@ -98,7 +98,7 @@ def answer(kind: str, options: bytes) -> bytes:
     ("kind", "options", "is_packets"),
     [
         ("bfifo", struct.pack("=I", 9000), False),
-        ("red", red.pack(3000, 9000), False),
+        ("red", shaping.pack_red(3000, 9000), False),
         ("netem", netem.pack(Netem.of(Impairment(0.01, 0.001, 0.01, 0.1), 1), 9000), True),
     ],
 )

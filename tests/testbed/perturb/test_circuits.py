@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
 from testbed.control.conductor import Conductor
-from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.patching import Patching
+from testbed.control.registry import Beside
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab

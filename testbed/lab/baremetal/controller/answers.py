@@ -7,7 +7,8 @@ control characters in them are written out.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -31,6 +32,21 @@ MOST_SOCKETS = 10_000
 """The most sockets of processes on a host that one here has for its own."""
 FAR = 1e12
 """Bound beyond every time, rate and count of CPU seconds that there can be."""
+Number = Annotated[float, Field(ge=-FAR, le=FAR, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Process = Annotated[str, Field(max_length=LONGEST, pattern=rf"^{PATTERN}$")]
+"""A process's name, see :mod:`testbed.base.process_names`."""
+_Found = tuple[Process, Number, Number, Number, bool]
+Messages = Annotated[Base64Bytes, Field(max_length=2**20)]
+Bytes = Annotated[int, Field(ge=0, lt=2**63)]
+_Passed = tuple[Bytes, Bytes]
+Address = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
+Port = Annotated[int, Field(ge=0, lt=2**16)]
+Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
+FileName = Annotated[str, Field(max_length=LONGEST_PATH)]
+Count = tuple[Whole, Whole, Whole]
+_NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 
 def plain(text: str) -> str:
@@ -39,11 +55,6 @@ def plain(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(plain)]
-Number = Annotated[float, Field(ge=-FAR, le=FAR, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
-Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Process = Annotated[str, Field(max_length=LONGEST, pattern=rf"^{PATTERN}$")]
-"""A process's name, see :mod:`testbed.base.process_names`."""
 
 
 class _Message(BaseModel):
@@ -88,9 +99,6 @@ class Ended(_Message):
     status: Whole
 
 
-_Found = tuple[Process, Number, Number, Number, bool]
-
-
 class Readings(_Message):
     """CPU time of a host: (moment, idle, steal, total, throttled), in seconds."""
 
@@ -99,7 +107,7 @@ class Readings(_Message):
 
 class Looks(_Message):
     """Looks at whether workers stood still: the moment of each look, and what it found of each worker
-    (:data:`testbed.lab.baremetal.on_hosts.process_readings.Row`)."""
+    (:data:`testbed.lab.baremetal.on_hosts.readings.Row`)."""
 
     looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
 
@@ -139,9 +147,6 @@ class Shaped(TypedDict):
     shapes: list[tuple[dict[Name, Whole], dict[Name, Whole]]]
 
 
-Messages = Annotated[Base64Bytes, Field(max_length=2**20)]
-
-
 class Said(TypedDict):
     """Answers of the kernel in base64, as :class:`testbed.lab.netns.readings.listening.Said`."""
 
@@ -160,12 +165,6 @@ class Heard(TypedDict):
     said: Said
 
 
-Bytes = Annotated[int, Field(ge=0, lt=2**63)]
-_Passed = tuple[Bytes, Bytes]
-Address = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
-Port = Annotated[int, Field(ge=0, lt=2**16)]
-
-
 class Metered(TypedDict):
     """Counts of NICs: when they were read by the host's clock and what reading took, by NIC what has left and what
     waits out of it and into it, and the ends of connections there, as :class:`testbed.lab.measurements.Stream`."""
@@ -174,10 +173,6 @@ class Metered(TypedDict):
     took_s: Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
     nics: list[tuple[_Passed, _Passed]]
     streams: Annotated[list[tuple[Address, Address, tuple[Port, Port], Bytes, Bytes]], Field(max_length=MOST_STREAMS)]
-
-
-Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
-FileName = Annotated[str, Field(max_length=LONGEST_PATH)]
 
 
 class Written(TypedDict):
@@ -193,7 +188,6 @@ class Piece(TypedDict):
     data: Annotated[Base64Bytes, Field(max_length=PIECE_BYTES)]
 
 
-Count = tuple[Whole, Whole, Whole]
 RESULTS: dict[str, Any] = {
     "hello": Hello,
     "time": Number,
@@ -215,7 +209,6 @@ RESULTS: dict[str, Any] = {
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
 """Types of results by request; other requests have no result."""
-_NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 
 class AgentKind:
@@ -226,11 +219,7 @@ class AgentKind:
         self._results: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in results.items()}
 
     def result(self, do: str, value: object) -> Any:
-        """Check the result of a request, as far as its form goes.
-
-        Raises:
-            HostError: it is of another kind.
-        """
+        """Check the result of a request, as far as its form goes. Raises HostError: it is of another kind."""
         return checked(self._results.get(do, _NOTHING), value, f"it answers {do!r}")
 
 
@@ -271,11 +260,7 @@ _LEFT: TypeAdapter[list[_Left]] = TypeAdapter(list[_Left])
 
 
 def message(line: bytes) -> Result | Refusal | Event:
-    """Parse a line of an agent.
-
-    Raises:
-        HostError: it is nothing that an agent says.
-    """
+    """Parse a line of an agent. Raises HostError: it is nothing that an agent says."""
     try:
         return _MESSAGE.validate_json(line)
     except ValidationError:
@@ -283,11 +268,8 @@ def message(line: bytes) -> Result | Refusal | Event:
 
 
 def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Check the facts about a host, which must have these NICs.
-
-    Raises:
-        HostError: it says something else, or not of all of them.
-    """
+    """Check the facts about a host, which must have these NICs. Raises HostError: it says something else, or not of all
+    of them."""
     found: Facts = checked(TypeAdapter(Facts), said, "Ansible's look at it says")
     missing = [name for name in names if name not in found.nics]
     if missing:
@@ -296,20 +278,13 @@ def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def left(said: object) -> list[dict[str, str]]:
-    """Check the list of what runs that were cut off have left.
-
-    Raises:
-        HostError: it says something else.
-    """
+    """Check the list of what runs that were cut off have left. Raises HostError: it says something else."""
     return [{**one} for one in checked(_LEFT, said, "the list of what is left there is")]
 
 
 def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
-    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s).
-
-    Raises:
-        HostError: a line says something else.
-    """
+    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s). Raises HostError: a line says
+    something else."""
     found = []
     for line in lines:
         try:
@@ -322,11 +297,17 @@ def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
     return found
 
 
+@contextmanager
+def named(host: str) -> Iterator[None]:
+    """Raises HostError: in place of one within, with the host's name in front."""
+    try:
+        yield
+    except HostError as error:
+        raise HostError(f"{host}: {error.problem}", fix=error.fix) from None
+
+
 def as_many(found: Sequence[Any], count: int, what: str) -> None:
-    """
-    Raises:
-        HostError: there are fewer or more than were asked for.
-    """
+    """Raises HostError: there are fewer or more than were asked for."""
     if len(found) != count:
         raise HostError(f"it says {len(found)} {what}, asked was for {count}", fix=FIX)
 

@@ -12,21 +12,21 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.answers import AgentKind, Event, Refusal, Result
-from testbed.lab.baremetal.controller.clock import Clock
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
-from testbed.lab.baremetal.preparing.inventory import Host
-from testbed.lab.baremetal.preparing.resolving import (
+from testbed.lab.baremetal.on_hosts.processes import LONGEST_LINE_BYTES, PIECE_BYTES
+from testbed.lab.baremetal.preparing.ansible import (
     ADDRESS,
     ARGUMENTS,
     HOST_KEYS,
@@ -37,8 +37,12 @@ from testbed.lab.baremetal.preparing.resolving import (
     USER,
     given,
 )
+from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.requests import Call
 
+REMEMBERED_S = 30.0
+DRIFT = 50e-6
+"""Rate at which two undisciplined quartz clocks drift apart at most; where NTP disciplines both it is below 1e-6."""
 _T = TypeVar("_T")
 Pending = Future[tuple[_T, float, float]]
 """An answer that is to come, with the moments of its request and its arrival."""
@@ -48,10 +52,6 @@ START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 NO = ("no", "false", "off", "0", "n", "f", "0.0")
 """Words that Ansible takes for false."""
-LONGEST_LINE_BYTES = 4 << 20
-"""The most bytes of a line of an agent; the agent keeps to it, see :mod:`testbed.lab.baremetal.on_hosts.processes`."""
-PIECE_BYTES = 1 << 20
-"""Bytes of a file that go into one request."""
 MOST_GREETING_BYTES = 1 << 20
 """The most bytes of lines before the agent's first: what a shell says at first, and what libraries print."""
 MOST_ERRORS_BYTES = 16 << 20
@@ -61,6 +61,54 @@ LAST_ERRORS_BYTES = 64 << 10
 GO_ON = "see whether it is on and reachable; then go on with testbed run --resume"
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 """Setting of the environment, as in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One comparison of clocks: ``offset_s`` is to be added to the host's clock; it is off by at most
+    ``uncertainty_s``."""
+
+    at_s: float
+    offset_s: float
+    uncertainty_s: float
+
+
+@dataclass
+class Clock:
+    """One host's clock compared with ours, from NTP's four moments, of which the agent's two are one.
+
+    The controller notes when it asks and when the answer is there; the host says what its ``time.monotonic()`` was in
+    between. Its clock is then off by the middle of the two minus what it said, by half of the round trip at most. Of
+    the last exchanges the one with the shortest round trip counts; clocks that drift apart by 50 ppm do so by 1.5 ms in
+    the :data:`REMEMBERED_S` that an exchange counts for, so a recent one is preferred to one that was a little quicker.
+    """
+
+    exchanges: deque[Exchange] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Lock of the exchanges: they come in one thread, and samples, whose times they move, in another."""
+
+    def add(self, asked_s: float, said_s: float, answered_s: float) -> None:
+        """Note an exchange: our clock, theirs, ours."""
+        one = Exchange(answered_s, (asked_s + answered_s) / 2 - said_s, (answered_s - asked_s) / 2)
+        with self._lock:
+            self.exchanges.append(one)
+            while answered_s - self.exchanges[0].at_s > REMEMBERED_S:
+                self.exchanges.popleft()
+
+    def best(self) -> Exchange:
+        """The exchange that counts now. Raises ValueError before the first exchange."""
+        with self._lock:
+            known = tuple(self.exchanges)
+        now_s = known[-1].at_s if known else 0.0
+        return min(known, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
+
+    def their_s(self, local_s: float) -> float:
+        """Convert a moment of our clock to the host's."""
+        return local_s - self.best().offset_s
+
+    def local_s(self, their_s: float) -> float:
+        """Convert a moment of the host's clock to ours."""
+        return their_s + self.best().offset_s
 
 
 def ssh(host: Host, control: Path) -> list[str]:
@@ -150,11 +198,8 @@ class Connection:
         self._thread.start()
 
     def begin(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> Pending[_T]:
-        """Send a request, and return the answer that is to come, within this time.
-
-        Raises:
-            LabError: the agent is gone.
-        """
+        """Send a request, and return the answer that is to come, within this time. Raises LabError: the agent is
+        gone."""
         answer: Pending[_T] = Future()
         with self._lock:
             if self.lost is not None:
@@ -170,11 +215,8 @@ class Connection:
         return answer
 
     def end(self, answer: Pending[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
-        """Wait for the result of a request.
-
-        Raises:
-            LabError: the host refused, which it says why; or it is gone, or slow.
-        """
+        """Wait for the result of a request. Raises LabError: the host refused, which it says why; or it is gone, or
+        slow."""
         return self._answered(answer, timeout_s)[0]
 
     def _answered(self, answer: Pending[_T], timeout_s: float) -> tuple[_T, float, float]:
@@ -271,10 +313,7 @@ class Connection:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """
-        Raises:
-            LabError: in place of a HostError about what this host says, with its name.
-        """
+        """Raises LabError: in place of a HostError about what this host says, with its name."""
         try:
             yield
         except HostError as error:

@@ -104,11 +104,8 @@ class Fleet:
         self._told_bytes[node, name] = 0
 
     def tell(self, name: str, said: Mapping[str, Any]) -> None:
-        """Add a line of JSON to the file of that name on every host, with its ``time`` on that host's clock.
-
-        Raises:
-            LabError: a host is lost, or cannot write it.
-        """
+        """Add a line of JSON to the file of that name on every host, with its ``time`` on that host's clock. Raises
+        LabError: a host is lost, or cannot write it."""
         lines = [json.dumps({**said, "time": one.clock.their_s(said["time"])}) + "\n" for one in self.connections]
         self.ask_each([HostRequests.put(name, base64.b64encode(one.encode()).decode(), more=True) for one in lines])
 
@@ -136,11 +133,7 @@ class Fleet:
         self._processes.clear()
 
     def exits(self) -> list[Exit]:
-        """Workers that ended since the last call.
-
-        Raises:
-            LabError: a host is lost.
-        """
+        """Workers that ended since the last call. Raises LabError: a host is lost."""
         self.check()
         found = []
         with suppress(queue.Empty):
@@ -149,19 +142,13 @@ class Fleet:
         return found
 
     def check(self) -> None:
-        """
-        Raises:
-            LabError: a host is lost.
-        """
+        """Raises LabError: a host is lost."""
         if self._lost:
             raise LabError("; ".join(one.problem for one in self._lost), fix=self._lost[0].fix)
 
     def wait_ended(self, node: int, pid: int, timeout_s: float) -> int:
-        """Wait for the end of a program that was started beside the workers; its status.
-
-        Raises:
-            LabError: it did not end in time.
-        """
+        """Wait for the end of a program that was started beside the workers; its status. Raises LabError: it did not
+        end in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: (node, pid) in self._ended or self._lost, timeout_s):
                 raise LabError(f"{self.connections[node].name}: a program did not end within {timeout_s:g} s")
@@ -174,11 +161,8 @@ class Fleet:
         return [{"offset_s": one.offset_s, "uncertainty_s": one.uncertainty_s} for one in best]
 
     def on_event(self, connection: Connection, event: Event | Lost) -> None:
-        """Take an event; called by a connection's thread.
-
-        Raises:
-            HostError: the host tells of what is not its own, or of too much.
-        """
+        """Take an event; called by a connection's thread. Raises HostError: the host tells of what is not its own, or
+        of too much."""
         node = self._node.get(id(connection))
         if node is None:
             return
@@ -193,7 +177,10 @@ class Fleet:
                 self._lost.append(event.error)
                 self._changed.notify_all()
         else:
-            self._count(node)
+            self._events[node] += 1
+            told = self._events[node]
+            if told > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
+                raise HostError(f"it tells of {told:,} things, more than can have happened", fix=answers.FIX)
             self._note(node, connection, event)
 
     def _note(
@@ -233,18 +220,9 @@ class Fleet:
                 standing.counts_waits |= counts_waits
                 standing.add(now_s, stopped_s, starved_s, waited_s)
 
-    def _count(self, node: int) -> None:
-        """Count an event of a host. Raises HostError: the host tells more than can have happened."""
-        self._events[node] += 1
-        if self._events[node] > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
-            raise HostError(f"it tells of {self._events[node]:,} things, more than can have happened", fix=answers.FIX)
-
     def _write(self, node: int, name: str, data: bytes) -> None:
-        """Append to the local file that was named when following began: a host names none.
-
-        Raises:
-            HostError: no file of that name is followed there, or it is too large, or it has a line without end.
-        """
+        """Append to the local file that was named when following began: a host names none. Raises HostError: no file of
+        that name is followed there, or it is too large, or it has a line without end."""
         path = self._files.get((node, name))
         if path is None:
             raise HostError(f"it tells of its file {name[:200]!r}, which nobody follows", fix=answers.FIX)
@@ -293,3 +271,46 @@ class Started:
 
     def wait(self, timeout_s: float) -> int:
         return self._fleet.wait_ended(self._node, self._pid, timeout_s)
+
+
+class FleetMonitor:
+    """Monitor of the hosts, as :class:`testbed.machine.monitor.Monitor`; ``log`` is that of the host with the least
+    time to spare."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def __enter__(self) -> FleetMonitor:
+        self._fleet.logs.clear()
+        self._fleet.process_logs.clear()
+        self._fleet.ask(HostRequests.watch(True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(LabError):  # who is lost is told of elsewhere
+            self._fleet.ask(HostRequests.watch(False))
+
+    @property
+    def log(self) -> CpuLog:
+        return min(self._fleet.logs.values(), key=_spare, default=CpuLog())
+
+    @property
+    def processes(self) -> ProcessLog:
+        """Merge the logs of all hosts: a time in which any host was not looked at counts as not looked at."""
+        logs = list(self._fleet.process_logs.values())
+        return ProcessLog(
+            of={name: one for log in logs for name, one in log.of.items()},
+            looks=min((log.looks for log in logs), default=0),
+            begun_s=max((log.begun_s for log in logs), default=0.0),
+            looked_s=min((log.looked_s for log in logs), default=0.0),
+            gaps=[gap for log in logs for gap in log.gaps],
+        )
+
+
+def _spare(log: CpuLog) -> float:
+    """Idle share over all of a log, less the share of the time for which a quota kept processes from cores."""
+    total_s, took_s = log.total_s[-1] - log.total_s[0], log.at_s[-1] - log.at_s[0]
+    if not total_s or not took_s:
+        return 1.0
+    throttled_s = log.throttled_s[-1] - log.throttled_s[0]
+    return (log.idle_s[-1] - log.idle_s[0]) / total_s - (0.0 if math.isnan(throttled_s) else throttled_s / took_s)

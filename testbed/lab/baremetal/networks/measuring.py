@@ -1,28 +1,42 @@
-"""Measurements of the hosts' network: round trips and bursts between agents, and how fast NICs are before they are
-shaped."""
+"""Measurements of the hosts' network: round trips and bursts between agents, how fast NICs are before they are shaped,
+and what the network between racks carries.
+
+Links that no host's NIC is at are neither shaped nor counted here: they are what they are. So hosts under one switch
+all send to hosts under another, and what arrives of all of them together is held against what the topology's links
+would let through. Where these would let the NICs send as they like, one that is slower is found, and one that is faster
+is no matter; where they are to hold NICs back, both are found.
+
+Racks send in a ring, and in each round a rack only sends or only receives, so that no acknowledgement waits behind a
+burst. Where links between switches are slower than NICs, bursts between racks do not show what those NICs can do; then
+hosts send within their rack, too.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from testbed.base.units import rate_text
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller.fleet import Fleet
-from testbed.lab.baremetal.networks.crossings import Crossing, rounds
-from testbed.lab.baremetal.networks.network import Placement
-from testbed.lab.baremetal.networks.racks import under
+from testbed.lab.baremetal.networks.network import Placement, between_switches, under
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
 from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
+from testbed.topologies.sharing import fair_bps, loads
 from testbed.workloads.bursts.arrivals import LEAST_BITS
 from testbed.workloads.job import Probe
 from testbed.workloads.sync.cost import goodput
 
+Flow = tuple[int, int]
+"""Source host and destination host."""
+Crowd = list[tuple[int, int, tuple[Flow, ...]]]
+"""Flows that run at once, by the two between which their sum counts."""
 PINGS = 11
 """Round trips a way, of which the median counts."""
 PORT = 9_000
@@ -40,6 +54,59 @@ MOST = 1.1
 UNKNOWN_BPS = 10_000_000_000
 """Rate that a burst is prepared for where nobody says how fast a NIC is (bit/s)."""
 RESULT = "measured.jsonl"
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Bursts that are judged by their sum: between two switches, or, of one host, within a rack."""
+
+    src: int
+    dst: int
+    flows: tuple[Flow, ...]
+    rates_bps: tuple[float, ...]
+    """Rate that each flow should have, headers included, while all flows of its round run (bit/s)."""
+
+
+def rounds(topology: Topology) -> list[list[Crossing]]:
+    """List the bursts to measure, round after round; empty where every link has a host at one end."""
+    between = between_switches(topology)
+    if not between:
+        return []
+    members = under(topology)
+    crowds: list[Crowd] = [
+        [(src, dst, tuple(zip(members[src], members[dst], strict=False))) for src, dst in one]
+        for one in _alternating(list(members))
+    ]
+    nic_bps = max(topology.links[topology.ports[host][0] // 2].rate_bps for host in topology.hosts)
+    if min(topology.links[link].rate_bps for link in between) < nic_bps:
+        inside: Crowd = [(a, b, ((a, b),)) for hosts in members.values() if len(hosts) > 1 for a, b in _ring(hosts)]
+        crowds += [inside] if inside else []
+    return [_expected(topology, one) for one in crowds]
+
+
+def crossing_pairs(topology: Topology) -> set[Flow]:
+    """Pairs of hosts that send to each other."""
+    return {flow for one in rounds(topology) for crossing in one for flow in crossing.flows}
+
+
+def _ring(members: Sequence[int]) -> list[Flow]:
+    return list(zip(members, [*members[1:], members[0]], strict=True))
+
+
+def _alternating(switches: Sequence[int]) -> list[list[Flow]]:
+    """Divide a ring of switches into rounds in each of which nobody both sends and receives: two, or three if the
+    number of switches is odd."""
+    if len(switches) < 2:
+        return []
+    edges = _ring(switches)
+    last = [edges.pop()] if len(edges) % 2 else []
+    return [one for one in (edges[::2], edges[1::2], last) if one]
+
+
+def _expected(topology: Topology, crowd: Crowd) -> list[Crossing]:
+    flows = [flow for _, _, some in crowd for flow in some]
+    rates = iter(fair_bps([loads(topology, flow) for flow in flows], topology))
+    return [Crossing(src, dst, some, tuple(next(rates) for _ in some)) for src, dst, some in crowd]
 
 
 def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physical: Mapping[str, str]) -> Calibration:
@@ -132,10 +199,11 @@ def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None)
     return Probe(local, remote, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
 
 
-def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
-    """Measure links between switches, as :class:`testbed.evidence.calibration.Calibrated` has them: see
-    :mod:`testbed.lab.baremetal.networks.crossings`. Several bursts from rack to rack are one line, by their sum."""
-    addresses, found = addressing.plan(topology), []
+def between_racks(fleet: Fleet, plan: Placement) -> list[dict[str, Any]]:
+    """Measure links between switches, as :class:`testbed.evidence.calibration.Calibrated` has them.
+    Several bursts from rack to rack are one line, by their sum."""
+    topology, found = plan.topology, []
+    addresses = addressing.plan(topology)
     for crossings in rounds(topology):
         flows = [flow for one in crossings for flow in one.flows]
         asked = [rate_bps for one in crossings for rate_bps in one.rates_bps]
@@ -144,14 +212,15 @@ def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dic
         bursts = [Burst(way, round(rate), duration_s) for way, rate in zip(ways, asked, strict=True)]
         came = iter(rates(fleet, bursts, paced=True))
         for one in crossings:
-            name, address = _ends(plan, topology, addresses, one)
+            name, address = _ends(plan, addresses, one)
             sums = {"rate_bps": sum(next(came) for _ in one.flows), "asked_bps": round(sum(one.rates_bps))}
             found.append({"name": name, "port_address": address, **sums})
     return found
 
 
-def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
+def _ends(plan: Placement, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
     """Name the two ends of a crossing, and the address if it is one host's."""
+    topology = plan.topology
     if one.dst < topology.host_count:
         return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
     members = under(topology)
@@ -164,11 +233,11 @@ def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, 
     return " to ".join(ends), ""
 
 
-def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+def physical(fleet: Fleet, plan: Placement) -> list[dict[str, Any]]:
     """Measure, all at once and before anything is shaped, how fast each NIC is that some other sends to: ``host``,
     ``nic``, ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
-    ways = ways_in(topology, plan)
-    wanted = [_wants(plan, topology, way) for way in ways]
+    ways = ways_in(plan)
+    wanted = [_wants(plan, way) for way in ways]
     asked = [
         Burst(_used(way, plan.physical), one["inventory_bps"] or UNKNOWN_BPS, PROBE_S)
         for way, one in zip(ways, wanted, strict=True)
@@ -176,13 +245,15 @@ def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str
     return [{**one, "rate_bps": round(rate)} for one, rate in zip(wanted, rates(fleet, asked), strict=True)]
 
 
-def ways_in(topology: Topology, plan: Placement) -> list[Way]:
+def ways_in(plan: Placement) -> list[Way]:
     """Choose a way into each NIC, and out of each, as far as there are pairs that talk."""
+    topology = plan.topology
     addresses = addressing.plan(topology)
     owners = {address: place for place, (address, _) in addresses.host.items()}
-    pairs = sorted(
-        {(a, b) for a in topology.hosts for b in topology.hosts if a != b and _one_hop(topology, a, b)}, key=_next
-    )
+    pairs = [
+        pair for pair in permutations(topology.hosts, 2) if all(len(path.links) == 2 for path in topology.paths(*pair))
+    ]
+    pairs.sort(key=lambda pair: ((pair[1] - pair[0]) % 1024, pair[0]))  # neighbours first, so that everybody finds one
     found, senders, receivers = [], set[str](), set[str]()
     for src, dst in pairs:
         local, remote = addresses.flow(src, dst)
@@ -196,16 +267,8 @@ def ways_in(topology: Topology, plan: Placement) -> list[Way]:
     return found
 
 
-def _next(pair: tuple[int, int]) -> tuple[int, int]:
-    """Sort key that puts pairs of neighbouring numbers first, so that everybody finds one."""
-    return (pair[1] - pair[0]) % 1024, pair[0]
-
-
-def _one_hop(topology: Topology, src: int, dst: int) -> bool:
-    return all(len(path.links) == 2 for path in topology.paths(src, dst))
-
-
-def _wants(plan: Placement, topology: Topology, way: Way) -> dict[str, Any]:
+def _wants(plan: Placement, way: Way) -> dict[str, Any]:
+    topology = plan.topology
     port = next(
         port
         for (node, port), (address, _) in addressing.plan(topology).host.items()

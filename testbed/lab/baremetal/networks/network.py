@@ -2,23 +2,19 @@
 
 The network between the hosts is there already and stays as it is. A link with a host at one end is a NIC, shaped out of
 it and into it. Whatever really joins the NICs stands for the switches, which only forward, and for the links between
-them: these are neither shaped nor counted, but measured (:mod:`testbed.lab.baremetal.networks.crossings`). Hosts under
-one switch of the topology are hosts of one rack, where the inventory knows racks
-(:mod:`testbed.lab.baremetal.networks.racks`).
+them: these are neither shaped nor counted, but measured (:mod:`testbed.lab.baremetal.networks.measuring`). Hosts under
+one switch of the topology (a ToR) are hosts of one rack, where the inventory knows racks.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted
-from testbed.lab.baremetal.networks import racks
-from testbed.lab.baremetal.nics.wanted import Nic, Wanted
+from testbed.lab.baremetal.nics.readback import Nic, Wanted
 from testbed.lab.baremetal.preparing.inventory import Host, Inventory
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
@@ -34,30 +30,35 @@ class Placement:
     """A topology on machines.
 
     Attributes:
+        topology: what is asked for.
         hosts: by node of the topology, the machine.
         wanted: by node, what is to be done to it.
         physical: for each address of the topology's plan, the one that is used in its place.
     """
 
+    topology: Topology
     hosts: tuple[Host, ...]
     wanted: tuple[Wanted, ...]
     physical: Mapping[str, str]
 
-    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
+    def place(self, directed_link: int) -> tuple[int, int, bool] | None:
         """Find the node that a directed link belongs to, the position among its NICs, and whether the link leads out;
         None for a link between switches."""
+        topology = self.topology
         if directed_link // 2 in between_switches(topology):
             return None
         out = topology.tail(directed_link) < topology.host_count
         own = directed_link if out else directed_link ^ 1
         return topology.tail(own), topology.port_at_tail(own), out
 
+    def label(self, directed_link: int) -> str:
+        """Name a link, such as ``leaf0 - spine0``."""
+        ends = self.topology.tail(directed_link), self.topology.head(directed_link)
+        return " - ".join(self.topology.nodes[end].name for end in ends)
+
 
 def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> None:
-    """
-    Raises:
-        SpecError: these machines cannot stand for this topology.
-    """
+    """Raises SpecError: these machines cannot stand for this topology."""
     name = topology.expression
     if topology.panels is not None:
         raise SpecError(f"{name} has patch panels, which the lab baremetal has not", fix="take the lab netns for it")
@@ -116,12 +117,6 @@ def between_switches(topology: Topology) -> frozenset[int]:
     return frozenset(number for number, link in enumerate(topology.links) if min(link.a, link.b) >= topology.host_count)
 
 
-def label(topology: Topology, directed_link: int) -> str:
-    """Name a link, such as ``leaf0 - spine0``."""
-    ends = topology.tail(directed_link), topology.head(directed_link)
-    return " - ".join(topology.nodes[end].name for end in ends)
-
-
 def _undelayed(what: str, fix: str = "leave it out for this lab") -> SpecError:
     return SpecError(
         f"links with {what}: the lab baremetal has the delays of the network that is there",
@@ -157,13 +152,10 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
 
 def machines(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
     """Choose a machine for each host of the topology: in the inventory's order, rack by rack where switches have links.
-
-    Raises:
-        SpecError: the racks cannot be the topology's.
-    """
+    Raises SpecError: the racks cannot be the topology's."""
     if not between_switches(topology):
         return inventory.hosts[: topology.host_count]
-    return racks.assigned(topology, inventory)
+    return assigned(topology, inventory)
 
 
 def plan(
@@ -175,11 +167,8 @@ def plan(
     owner: str,
     undo_s: float,
 ) -> Placement:
-    """Plan what to do to each host, so that each (source, destination) pair can talk.
-
-    Raises:
-        SpecError: traffic of a pair would have to pass a third host.
-    """
+    """Plan what to do to each host, so that each (source, destination) pair can talk. Raises SpecError: traffic of a
+    pair would have to pass a third host."""
     hosts = machines(topology, inventory)
     addresses = addressing.plan(topology)
     physical = {
@@ -198,52 +187,19 @@ def plan(
                 )
         local, remote = addresses.flow(src, dst)
         peers[owners[local]].add(remote)
-    wanted = tuple(
-        Wanted(owner, _nics(topology, settings, hosts, node, peers, owners, addresses.host, macs), undo_s)
-        for node in topology.hosts
-    )
-    return Placement(hosts, wanted, physical)
 
+    def mac(node: int, port: int) -> str:
+        return macs[hosts[node].name][hosts[node].nics[port].name]
 
-def _nics(
-    topology: Topology,
-    settings: LinkSettings,
-    hosts: Sequence[Host],
-    node: int,
-    peers: Mapping[tuple[int, int], set[str]],
-    owners: Mapping[str, tuple[int, int]],
-    given: Mapping[tuple[int, int], tuple[str, int]],
-    macs: Macs,
-) -> tuple[Nic, ...]:
-    found = []
-    for port, directed in enumerate(topology.ports[node]):
-        rate_bps, nic = topology.links[directed // 2].rate_bps, hosts[node].nics[port]
-        ours = nic.address is None
-        found.append(
-            Nic(
-                name=nic.name,
-                out_bps=rate_bps,
-                in_bps=rate_bps,
-                queue_bytes=settings.queue_bytes,
-                mtu=settings.mtu,
-                address=given[node, port][0] if ours else None,
-                peers=tuple((peer, _mac(hosts, macs, *owners[peer])) for peer in sorted(peers[node, port]))
-                if ours
-                else (),
-            )
-        )
-    return tuple(found)
+    def nic(node: int, port: int) -> Nic:
+        rate_bps = topology.links[topology.ports[node][port] // 2].rate_bps
+        name, is_given = hosts[node].nics[port].name, hosts[node].nics[port].address is not None
+        address = None if is_given else addresses.host[node, port][0]
+        near = () if is_given else tuple((peer, mac(*owners[peer])) for peer in sorted(peers[node, port]))
+        return Nic(name, rate_bps, rate_bps, settings.queue_bytes, settings.mtu, address, near)
 
-
-def _mac(hosts: Sequence[Host], macs: Macs, node: int, port: int) -> str:
-    host = hosts[node]
-    return macs[host.name][host.nics[port].name]
-
-
-def plain(wanted: Wanted) -> dict[str, Any]:
-    """Convert to plain data for JSON, which :meth:`Wanted.read` reads."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(wanted)))
-    return found
+    wanted = (tuple(nic(node, port) for port in range(len(topology.ports[node]))) for node in topology.hosts)
+    return Placement(topology, hosts, tuple(Wanted(owner, nics, undo_s) for nics in wanted), physical)
 
 
 def translated(value: object, words: Mapping[str, str]) -> object:
@@ -255,3 +211,62 @@ def translated(value: object, words: Mapping[str, str]) -> object:
     if isinstance(value, dict):
         return {key: translated(one, words) for key, one in value.items()}
     return value
+
+
+def under(topology: Topology) -> dict[int, list[int]]:
+    """Hosts by the switch that their (first) link leads to, in their order."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for host in topology.hosts:
+        found[topology.head(topology.ports[host][0])].append(host)
+    return dict(found)
+
+
+def assigned(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
+    """Choose a machine for each host of the topology, such that hosts under one switch are of one rack, and those under
+    another of another. Each takes the first rack of the inventory's order that leaves large enough ones for the rest.
+    Machines without racks are taken as they come.
+
+    Raises:
+        SpecError: some machines have a rack and some none, or the racks are too few or too small.
+    """
+    within = {host.name: host.rack for host in inventory.hosts}
+    without = [name for name, rack in within.items() if rack is None]
+    if len(without) == len(within):
+        return inventory.hosts[: topology.host_count]
+    if without:
+        has = next(name for name, rack in within.items() if rack is not None)
+        raise SpecError(
+            f"{inventory.path}: {has} has a rack, and {without[0]} has none",
+            fix="give all hosts their rack, or none",
+        )
+    free: dict[str, list[Host]] = defaultdict(list)
+    for host in inventory.hosts:
+        free[str(host.rack)].append(host)
+    wanted = under(topology)
+    needs, has_room = [len(hosts) for hosts in wanted.values()], {rack: len(hosts) for rack, hosts in free.items()}
+    found: dict[int, Host] = {}
+    for number, hosts in enumerate(wanted.values()):
+        rack = next((one for one in free if _fit(needs[number:], one, free)), None)
+        if rack is None:
+            sizes = ", ".join(f"{rack} has {count}" for rack, count in has_room.items())
+            raise SpecError(
+                f"{topology.expression} has {_racks(needs)}, and they are to be different racks of "
+                f"{inventory.path}, of which {sizes}",
+                fix="take a topology whose racks fit, or correct rack in the inventory",
+            )
+        found |= dict(zip(hosts, free.pop(rack), strict=False))
+    return tuple(found[host] for host in topology.hosts)
+
+
+def _fit(needs: Sequence[int], rack: str, free: dict[str, list[Host]]) -> bool:
+    """Whether the first group of hosts can be in that rack, and the other groups in the rest."""
+    others = sorted((len(hosts) for one, hosts in free.items() if one != rack), reverse=True)
+    rest = sorted(needs[1:], reverse=True)
+    enough = len(others) >= len(rest) and all(has >= need for need, has in zip(rest, others, strict=False))
+    return len(free[rack]) >= needs[0] and enough
+
+
+def _racks(needs: Sequence[int]) -> str:
+    sizes = sorted(set(needs))
+    each = counted(sizes[0], "host") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} hosts"
+    return f"{len(needs)} racks of {each}"

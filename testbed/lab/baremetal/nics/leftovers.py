@@ -26,7 +26,7 @@ END_S = 3.0
 
 def find(home: str) -> list[dict[str, Any]]:
     """List leftovers: ``what`` it is, whose (``owner``), its ``token``, and since when (wall clock)."""
-    living, found = _living(), []
+    living, found = {_token(owner) for owner in _agents().values()}, []  # tokens of agents that run
     state = undoing.state()
     if state is not None and (token := _token(state.wanted["owner"])) not in living:
         owner = state.wanted["owner"]
@@ -41,26 +41,18 @@ def find(home: str) -> list[dict[str, Any]]:
 
 
 def remove(home: str) -> None:
-    """Undo and delete what :func:`find` finds.
-
-    Raises:
-        HostError: it cannot be deleted.
-    """
+    """Undo and delete what :func:`find` finds. Raises HostError: it cannot be deleted."""
     for one in find(home):
         if one["owner"]:
             shaper.undo(one["owner"])
         else:
-            _delete(Path(home, "work", one["token"]))
+            # Workers may have made anything there: rm follows no link, and goes down as deep as they have gone.
+            folder = Path(home, "work", one["token"])
+            done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
+            if done.returncode:
+                raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
     with suppress(OSError):  # a living run has its directory there, or there is none
         Path(home, "work").rmdir()
-
-
-def _delete(folder: Path) -> None:
-    """Delete a folder in which workers may have made anything: rm follows no link, and goes down as deep as they have
-    gone."""
-    done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
-    if done.returncode:
-        raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
 
 
 def end_former(owner: str) -> None:
@@ -86,11 +78,6 @@ def _end(process: int) -> None:
 
 def _token(owner: str) -> str:
     return owner.rpartition(" ")[2]
-
-
-def _living() -> set[str]:
-    """Tokens of agents that run."""
-    return {_token(owner) for owner in _agents().values()}
 
 
 def _agents() -> dict[int, str]:

@@ -1,18 +1,75 @@
-"""Readback of a host's kernel, for its training NICs: shapers, addresses, routes and counters; runs on the host."""
+"""Wanted state of a host's training NICs, as plain data, and what its kernel has of them: shapers, addresses, routes
+and counters. It is read on the host."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.base.errors import HostError
-from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, shape
-from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
-from testbed.lab.netns.network import panel
+from testbed.lab.netns.readings.streams import Streams
+
+ROOT_HANDLE = 0x7E570000
+"""Handle that marks our shapers (``7e57:``), by which they are told from those of others."""
+IFB = "tb-ifb"
+"""Prefix of our ifbs' names, followed by the NIC's index."""
+
+
+@dataclass(frozen=True)
+class Nic:
+    """Wanted state of a training NIC: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
+    is None where the inventory gives it, and the NIC has it; ``peers`` are (address, MAC) of those that it is to reach
+    by our route."""
+
+    name: str
+    out_bps: int
+    in_bps: int
+    queue_bytes: int
+    mtu: int
+    address: str | None = None
+    peers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Wanted state of one host. ``owner`` says whose it is; ``undo_s`` is how long it stays without a word."""
+
+    owner: str
+    nics: tuple[Nic, ...]
+    undo_s: float
+
+    def plain(self) -> dict[str, Any]:
+        """Convert to plain data for JSON, which :meth:`read` reads."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> Wanted:
+        """Read what :meth:`plain` makes."""
+        nics = (Nic(**one | {"peers": tuple(map(tuple, one["peers"]))}) for one in raw["nics"])
+        return cls(raw["owner"], tuple(nics), float(raw["undo_s"]))
+
+
+def shape(nic: Nic, rate_bps: int, queue_bytes: int | None = None) -> shaping.Shape:
+    """Shaper of one direction."""
+    settings = LinkSettings(mtu=nic.mtu, queue_bytes=nic.queue_bytes if queue_bytes is None else queue_bytes)
+    return shaping.shape(rate_bps, settings, None, ROOT_HANDLE)
+
+
+def changed_shape(nic: Nic, rate_bps: int, queue_bytes: int | None, blocked: bool) -> shaping.Shape:
+    """Shaper of one direction after a change."""
+    new = shape(nic, rate_bps, queue_bytes)
+    return shaping.blocked(new) if blocked else new
 
 
 def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
@@ -65,7 +122,7 @@ def differs(
 def _leads_to(netlink: RouteSocket, index: int) -> int | None:
     """Index of the interface to which everything goes that a NIC receives."""
     try:
-        return panel.read_joined(netlink.dump(panel.list_joined(index)))
+        return switching.read_joined(netlink.dump(switching.list_joined(index)))
     except (ValueError, NetlinkError):  # others' filters, or none
         return None
 
@@ -103,11 +160,8 @@ def ifb_of(netlink: RouteSocket, name: str) -> str:
 
 def ssh_interfaces(addresses: Mapping[str, str]) -> set[str]:
     """Interfaces that the SSH connection of this process's session uses, those below a bridge or a VLAN included; none
-    if there is no such connection. ``addresses`` are interfaces by IPv4 address.
-
-    Raises:
-        HostError: no interface has the connection's address.
-    """
+    if there is no such connection. ``addresses`` are interfaces by IPv4 address. Raises HostError: no interface has the
+    connection's address."""
     address = _ssh_address()
     if address is None:
         return set()
@@ -160,3 +214,42 @@ def _read_shape(netlink: RouteSocket, listed: Sequence[shaping.Qdisc], index: in
 def _counted(listed: Sequence[shaping.Qdisc], index: int) -> tuple[int, int, int]:
     root = next(one for one in listed if one.index == index and one.handle == ROOT_HANDLE)
     return root.bytes, root.packets, root.drops
+
+
+class HostMeter:
+    """Meter of the bytes that NICs carry, which are shaped, and of those of connections with these ports; read ten
+    times a second.
+
+    A NIC's shaper counts what has left it and what waits, an ifb's what has arrived. Both are read at one moment with
+    the ends that connections have here, so nothing is compared with what another host has counted by another clock.
+
+    Attributes:
+        ports: of the connections.
+    """
+
+    def __init__(self, names: Sequence[str], ports: range) -> None:
+        self.ports = ports
+        self._netlink, self._streams = RouteSocket(), Streams(ports)
+        by_name = indices(self._netlink)
+        places = [by_name[place] for name in names for place in (name, ifb_of(self._netlink, name))]
+        self._asked = [shaping.ask_root(index) for index in places]
+
+    def close(self) -> None:
+        """Close the meter's sockets."""
+        self._netlink.close()
+        self._streams.close()
+
+    def read(self) -> dict[str, Any]:
+        """Read the counts, as :class:`testbed.lab.baremetal.controller.answers.Metered`. Raises MissingToolError: the
+        kernel tells nothing of connections."""
+        begun_s = time.monotonic()
+        streams = self._streams.read()
+        roots = [shaping.read_qdisc(body) for body in self._netlink.ask(self._asked)]
+        took_s = time.monotonic() - begun_s
+        counted = [(one.bytes, one.waiting_bytes) for one in roots]
+        return {
+            "at_s": begun_s + took_s / 2,
+            "took_s": took_s,
+            "nics": list(zip(counted[::2], counted[1::2], strict=True)),
+            "streams": streams,
+        }

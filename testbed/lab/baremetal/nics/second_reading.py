@@ -9,28 +9,23 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.networks import network as networks
-from testbed.lab.baremetal.nics.wanted import Nic, Wanted
+from testbed.lab.baremetal.nics.readback import Nic, Wanted
 from testbed.lab.base import LinkChange
 from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.second_reading import DECODER, Egress, Kernel, compare
-from testbed.topologies.model import Topology
 
 HEADER_BYTES = 16
 """Bytes of the header of a netlink message (netlink(7))."""
 
 
 def check(
-    topology: Topology,
     plan: networks.Placement,
     changes: Mapping[int, LinkChange],
     answers: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Compare what each host's agent has heard of its kernel; return how much was read, for the lab's description.
-
-    Raises:
-        LabError: pyroute2 reads something else than was asked for.
-    """
-    changed = {plan.place(topology, link): change for link, change in changes.items()}
+    Raises LabError: pyroute2 reads something else than was asked for."""
+    changed = {plan.place(link): change for link, change in changes.items()}
     for node, (host, wanted, answer) in enumerate(zip(plan.hosts, plan.wanted, answers, strict=True)):
         own = {(i, out): changed.get((node, i, out)) for i in range(len(wanted.nics)) for out in (True, False)}
         try:

@@ -14,20 +14,18 @@ Usage: ``python -P -m testbed.lab.baremetal.nics.shaper wait SINCE``
 from __future__ import annotations
 
 import errno
-import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.nics import readback, undoing
+from testbed.lab.baremetal.nics.readback import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
 from testbed.lab.baremetal.nics.undoing import State
-from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
-from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -39,7 +37,6 @@ from testbed.lab.netns.kernel_interface.netlink import (
     u32,
 )
 from testbed.lab.netns.kernel_interface.switching import INGRESS_HANDLE, TC_H_INGRESS
-from testbed.lab.netns.network import panel
 
 POLL_S = 1.0
 GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL, errno.EINVAL})
@@ -49,12 +46,8 @@ _RTM_DELLINK, _RTM_DELADDR, _RTM_DELQDISC = 17, 21, 37
 
 def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
     """Make the NICs as wanted; whether anything was (with ``check``: would be) changed. A process that stays to undo it
-    need not ``arm`` the one that does so in time.
-
-    Raises:
-        HostError: it cannot be done; then nothing has changed.
-        PrivilegeError: we are not root.
-    """
+    need not ``arm`` the one that does so in time. Raises HostError: it cannot be done; then nothing has changed;
+    PrivilegeError: we are not root."""
     with undoing.lock(), RouteSocket() as netlink:
         before = undoing.state()
         if before and before.wanted["owner"] != wanted.owner and not undoing.expired():
@@ -63,7 +56,7 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
                 fix="wait for its end; if it does not run any more, testbed clean --inventory FILE --yes",
             )
         _check(wanted, netlink, {name for _, name, *_ in before.undo} if before else set())
-        if before and _same(before.wanted, asdict(wanted)) and readback.differs(netlink, wanted) is None:
+        if before and before.wanted == wanted.plain() and readback.differs(netlink, wanted) is None:
             if not check:
                 undoing.extend()
             return False
@@ -105,11 +98,7 @@ def wait(since: float) -> None:
 
 
 def change(name: str, wanted: Nic, *, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
-    """Change one direction of a NIC while it is in use.
-
-    Raises:
-        HostError: the kernel refused.
-    """
+    """Change one direction of a NIC while it is in use. Raises HostError: the kernel refused."""
     with RouteSocket() as netlink:
         index = readback.indices(netlink)[name if out else readback.ifb_of(netlink, name)]
         with _named(name):
@@ -117,10 +106,7 @@ def change(name: str, wanted: Nic, *, out: bool, rate_bps: int, queue_bytes: int
 
 
 def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
-    """
-    Raises:
-        HostError: a NIC is not there, or is not to be touched.
-    """
+    """Raises HostError: a NIC is not there, or is not to be touched."""
     links = {one.name: one for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
     names = {one.index: one.name for one in links.values()}
     listed = [rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())]
@@ -184,7 +170,7 @@ def _make(nic: Nic, index: int, netlink: RouteSocket) -> None:
         theirs = readback.indices(netlink)[ifb]
         requests = shaping.install(theirs, shape(nic, nic.in_bps), f"what arrives at {nic.name}")
         requests += [rtnetlink.set_up(theirs, ifb)]
-        requests += [panel.receive(index, nic.name), panel.join(index, theirs, nic.name)]
+        requests += [switching.make_panel_port(index, nic.name), switching.join(index, theirs, nic.name)]
         requests += shaping.install(index, shape(nic, nic.out_bps), nic.name)
     if nic.address:
         requests.append(rtnetlink.add_address(index, nic.address, 32, nic.name))
@@ -222,10 +208,6 @@ def _make_ifb(name: str, mtu: int) -> Request:
     return Request(rtnetlink.RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make {name}")
 
 
-def _remove_link(index: int) -> Request:
-    return Request(_RTM_DELLINK, 0, rtnetlink.IFINFOMSG.pack(0, 0, index, 0, 0), "remove the ifb")
-
-
 def _remove_qdisc(index: int, handle: int, parent: int) -> Request:
     return Request(_RTM_DELQDISC, 0, shaping.TCMSG.pack(0, index, handle, parent, 0), "remove the shaper")
 
@@ -239,7 +221,7 @@ def _remove_address(index: int, address: str) -> Request:
 
 _UNDO: dict[str, Callable[..., Request]] = {
     "mtu": lambda index, mtu: _set_mtu(index, mtu, "the NIC"),
-    "ifb": _remove_link,
+    "ifb": lambda index: Request(_RTM_DELLINK, 0, rtnetlink.IFINFOMSG.pack(0, 0, index, 0, 0), "remove the ifb"),
     "root": lambda index: _remove_qdisc(index, ROOT_HANDLE, shaping.TC_H_ROOT),
     "ingress": lambda index: _remove_qdisc(index, INGRESS_HANDLE, TC_H_INGRESS),
     "address": _remove_address,
@@ -248,16 +230,9 @@ _UNDO: dict[str, Callable[..., Request]] = {
 }
 
 
-def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
-
-
 @contextmanager
 def _named(nic: str) -> Iterator[None]:
-    """
-    Raises:
-        HostError: in place of the kernel's refusal.
-    """
+    """Raises HostError: in place of the kernel's refusal."""
     try:
         yield
     except NetlinkError as error:

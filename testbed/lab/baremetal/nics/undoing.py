@@ -74,11 +74,8 @@ def expired() -> bool:
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """Lock this host's record: one process at a time may change it.
-
-    Raises:
-        PrivilegeError: the folder is another user's, or we are not root.
-    """
+    """Lock this host's record: one process at a time may change it. Raises PrivilegeError: the folder is another
+    user's, or we are not root."""
     with private.locked(STATE, wait=True):
         yield
 
@@ -121,11 +118,7 @@ def disarm() -> None:
 
 def arguments(pid: int) -> list[str]:
     """Read the words of a process of ours or of root's; none of another's, which could pretend to be an agent, and
-    whose memory, in which its words are, might keep us waiting.
-
-    Raises:
-        OSError: it has ended.
-    """
+    whose memory, in which its words are, might keep us waiting. Raises OSError: it has ended."""
     status = Path(f"/proc/{pid}/status").read_bytes()
     user = int(status.partition(b"\nUid:")[2].split()[0])
     if user not in (0, os.getuid()):

@@ -18,46 +18,27 @@ import json
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, TestbedError
 from testbed.lab.baremetal.nics import leftovers, shaper
-from testbed.lab.baremetal.on_hosts import pings
 from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
-from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
 from testbed.lab.baremetal.on_hosts.host_requests import AS_ROOT, REQUESTS, HostRequests
-from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
 from testbed.lab.baremetal.on_hosts.processes import Processes, tell
 from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_user
 from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes.processes import child_ends
 from testbed.lab.requests import Requests
 
 LOOK_S = 0.05
 """Seconds between two looks at files that are followed, and at the CPUs; processes are looked at at random moments of
 their own."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Parts that an agent's loop and its requests share."""
-
-    processes: Processes
-    readings: CpuReadings
-    looks: ProcessReadings
-    selector: selectors.BaseSelector
-
-    @classmethod
-    def of(cls, processes: Processes, selector: selectors.BaseSelector) -> Parts:
-        """Make the parts of an agent that has these processes."""
-        return cls(processes, CpuReadings(), ProcessReadings(processes.workers), selector)
 
 
 class Agent:
@@ -68,22 +49,11 @@ class Agent:
         as_root: the names of requests that need root's rights.
     """
 
-    def __init__(
-        self,
-        host: AgentRequests,
-        parts: Parts,
-        requests: Requests,
-        as_root: Collection[str] = (),
-    ) -> None:
+    def __init__(self, host: AgentRequests, requests: Requests, as_root: Collection[str] = ()) -> None:
         self._host, self._requests, self._as_root = host, requests, as_root
-        self._processes, self._readings, self._looks = parts.processes, parts.readings, parts.looks
-        self._selector = parts.selector
+        self._processes, self._readings, self._selector = host.processes, host.readings, host.selector
         self._selector.register(0, selectors.EVENT_READ, self._read)
-        self._wake, self._wake_writer = socket.socketpair()
-        for one in (self._wake, self._wake_writer):
-            one.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        self._wake = child_ends()
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         self._input = b""
         self._looked_s = 0.0
@@ -96,7 +66,7 @@ class Agent:
         try:
             while not self._host.leaving:
                 busy = self._processes.followed or self._readings.watched
-                for key, _ in self._selector.select(self._looks.pause_s(LOOK_S) if busy else None):
+                for key, _ in self._selector.select(self._readings.pause_s(LOOK_S) if busy else None):
                     key.data()
                 self._look()
         finally:
@@ -144,7 +114,7 @@ class Agent:
 
     def _look(self) -> None:
         now_s = time.monotonic()
-        self._looks.look(now_s)
+        self._readings.look(now_s)
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
@@ -153,10 +123,7 @@ class Agent:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """
-    Raises:
-        HostError: it is no request.
-    """
+    """Raises HostError: it is no request."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
@@ -167,21 +134,16 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def begin(work: str, owner: str) -> Path:
-    """Begin to be an agent, in the place of former ones of this run; return the working directory, which is made."""
+    """Begin to be an agent, in the place of former ones of this run; return the working directory, which is made, and
+    is the user's."""
     os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
     leftovers.end_former(owner)
     kernel.adopt_orphans()
     path = Path(work)
-    _make_own(path)
-    return path
-
-
-def _make_own(path: Path) -> None:
-    """Make a directory that is the user's; the one above it is root's."""
     path.mkdir(parents=True, exist_ok=True)
-    user = session_user()
-    if user:
-        os.chown(path, user["user"], user["group"], follow_symlinks=False)
+    if user := session_user():
+        os.chown(path, user["user"], user["group"], follow_symlinks=False)  # the directory above it is root's
+    return path
 
 
 def main(work: str, owner: str) -> NoReturn:
@@ -193,15 +155,14 @@ def main(work: str, owner: str) -> NoReturn:
 def of_host(path: Path, owner: str) -> tuple[Agent, Callable[[], object]]:
     """Make the agent of a host whose NICs are shaped, with its working directory; and what ends all that it has
     done."""
-    parts = Parts.of(Processes(path), selectors.DefaultSelector())
-    host = HostRequests(owner, parts.processes, pings.Echoes(parts.selector), parts.readings, parts.looks)
+    host = HostRequests(owner, Processes(path), selectors.DefaultSelector())
 
     def close() -> None:
-        parts.processes.kill_all()
+        host.processes.kill_all()
         with as_root(), suppress(TestbedError, OSError):
             shaper.undo(owner)
 
-    return Agent(host, parts, REQUESTS, AS_ROOT), close
+    return Agent(host, REQUESTS, AS_ROOT), close
 
 
 def run(agent: Agent, close: Callable[[], object]) -> NoReturn:

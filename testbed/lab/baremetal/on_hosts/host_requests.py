@@ -7,6 +7,7 @@ then, and root's only for the requests in :data:`AS_ROOT`, which touch no file o
 from __future__ import annotations
 
 import base64
+import selectors
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +19,14 @@ from testbed.base.errors import HostError
 from testbed.base.process_names import check_name
 from testbed.files import foreign
 from testbed.lab.baremetal.nics import readback, shaper, undoing
-from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
+from testbed.lab.baremetal.nics.readback import IFB, ROOT_HANDLE, HostMeter, Wanted, changed_shape
 from testbed.lab.baremetal.on_hosts import pings
-from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
-from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
-from testbed.lab.baremetal.on_hosts.meter import HostMeter
-from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests, listing
 from testbed.lab.baremetal.on_hosts.processes import Processes, program
 from testbed.lab.baremetal.on_hosts.rights import run_as_user
 from testbed.lab.base import PIECE_BYTES, SHARED_VARIABLE
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.on_nodes.processes import worker_body
 from testbed.lab.netns.readings.listening import listen
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
@@ -44,11 +43,9 @@ AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "ad
 class HostRequests(AgentRequests):
     """The requests (:data:`REQUESTS`), and what they leave behind for later ones."""
 
-    def __init__(
-        self, owner: str, processes: Processes, echoes: pings.Echoes, readings: CpuReadings, looks: ProcessReadings
-    ) -> None:
-        super().__init__(processes, readings, looks)
-        self._owner, self._echoes = owner, echoes
+    def __init__(self, owner: str, processes: Processes, selector: selectors.BaseSelector) -> None:
+        super().__init__(processes, selector)
+        self._owner = owner
         self._wanted: Wanted | None = None
         self._changed: dict[tuple[str, bool], Any] = {}
         self._meter: HostMeter | None = None
@@ -68,8 +65,6 @@ class HostRequests(AgentRequests):
     @request
     def prepare(self, torch: bool) -> None:
         """Import what the workers that are launched next need."""
-        from testbed.lab.netns.on_nodes.zygote import worker_body
-
         self._body = worker_body(torch=torch)
 
     @request
@@ -87,26 +82,23 @@ class HostRequests(AgentRequests):
         """Start a worker, or the program that runs in its place; what it writes is told."""
         check_name(process)
         if words:
-            place, environment = folder or str(self._processes.work), dict(environment or {})
+            place, environment = folder or str(self.processes.work), dict(environment or {})
             note = NOT_SHARED if environment.pop(SHARED_VARIABLE, None) is not None else ""
             body: Callable[[], int] = program(words, environment, place, note)
             self._launched_ns = time.time_ns() - CLOCK_STEP_NS
         else:
             assert self._body is not None  # prepared before
-            body = partial(self._body, Launch(process, 0, str(self._processes.below(job)), ""))
+            body = partial(self._body, Launch(process, 0, str(self.processes.below(job)), ""))
         followed = [one for one in (samples, log) if one is not None]
-        self._processes.worker(body, log, process, followed, outputs)
+        self.processes.worker(body, log, process, followed, outputs)
 
     @request
     def written(self, folder: str) -> dict[str, Any]:
-        """List what was changed below a folder since the last program was launched. A name that is not UTF-8 is left
-        out, as JSON has none."""
+        """List what was changed below a folder since the last program was launched."""
         try:
-            found = foreign.listed(Path(folder), self._launched_ns)
+            return listing(foreign.listed(Path(folder), self._launched_ns))
         except OSError as error:
             raise HostError(f"{folder}: {foreign.reason(error)}", fix="see what became of it") from None
-        files = [one for one in found.files if one[0].isprintable()]
-        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
 
     @request
     def read_written(self, folder: str, name: str, offset: int) -> dict[str, Any]:
@@ -120,7 +112,7 @@ class HostRequests(AgentRequests):
     @request
     def start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
         """Start a program beside the workers; return its PID."""
-        return self._processes.beside(program(words, environment, folder), log, followed=log)
+        return self.processes.beside(program(words, environment, folder), log, followed=log)
 
     @request
     def execute(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
@@ -136,7 +128,7 @@ class HostRequests(AgentRequests):
     @request
     def signal(self, number: int, pid: int | None = None) -> None:
         """Signal one program's session, or all."""
-        self._processes.signal(number, pid)
+        self.processes.signal(number, pid)
 
     @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
@@ -206,7 +198,7 @@ class HostRequests(AgentRequests):
     @request
     def undo(self) -> bool:
         """Undo the shaping, and end what runs."""
-        self._processes.kill_all()
+        self.processes.kill_all()
         self._wanted = None
         self._end_metering()
         return shaper.undo(self._owner)

@@ -72,11 +72,7 @@ class Processes:
         return {child.worker: pid for pid, child in self._children.items() if child.worker is not None}
 
     def below(self, name: str) -> Path:
-        """Path of a file below the working directory.
-
-        Raises:
-            HostError: it would be elsewhere.
-        """
+        """Path of a file below the working directory. Raises HostError: it would be elsewhere."""
         path = Path(os.path.normpath(self.work / name))
         if not path.is_relative_to(self.work):
             raise HostError(f"{name!r:.200} is not below {self.work}", fix="name a file below it")
@@ -243,11 +239,8 @@ def _orphans() -> list[int]:
 def program(
     words: Sequence[str], environment: Mapping[str, str], folder: str, note: str = ""
 ) -> Callable[[], NoReturn]:
-    """Make a function that replaces its process by that program; its output begins with ``note``.
-
-    Raises:
-        HostError: the folder is not there.
-    """
+    """Make a function that replaces its process by that program; its output begins with ``note``. Raises HostError: the
+    folder is not there."""
     if not Path(folder).is_dir():
         raise HostError(f"it has no directory {folder}", fix="put there what the command needs, at the same place")
 
@@ -277,11 +270,7 @@ def _take_files(log: Path, kept: int) -> None:
 
 def tell(**fields: Any) -> None:
     """Write one line to the controller, and all of it: where PYTHONUNBUFFERED is set and a signal comes, sys.stdout
-    would leave out the rest.
-
-    Raises:
-        HostError: it is longer than the controller reads; nothing is written.
-    """
+    would leave out the rest. Raises HostError: it is longer than the controller reads; nothing is written."""
     line = json.dumps(fields).encode() + b"\n"
     if len(line) > LONGEST_LINE_BYTES:
         raise HostError(f"an answer has {len(line):,} bytes, and may have {LONGEST_LINE_BYTES:,}", fix="ask for less")

@@ -56,12 +56,8 @@ def as_root() -> Iterator[None]:
 
 
 def run_as_user(words: Sequence[str], limit_s: float | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end as the session's user.
-
-    Raises:
-        subprocess.TimeoutExpired: it did not end in time.
-        FileNotFoundError: there is no such program.
-    """
+    """Run a command to its end as the session's user. Raises subprocess.TimeoutExpired: it did not end in time.
+    FileNotFoundError: there is no such program."""
     with as_root():  # only root may become another user
         return subprocess.run(
             list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, **session_user()

@@ -27,9 +27,18 @@ from typing import Any
 
 from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
-from testbed.lab.baremetal.preparing.installed import check_installed, program
-from testbed.lab.baremetal.preparing.resolving import ADDRESS, PORT, VAULT_FIX, complaint, given, is_locked, resolved
-from testbed.lab.baremetal.preparing.vaults import passwords
+from testbed.lab.baremetal.preparing.ansible import (
+    ADDRESS,
+    PORT,
+    VAULT_FIX,
+    check_installed,
+    complaint,
+    given,
+    is_locked,
+    passwords,
+    program,
+    resolved,
+)
 
 TRAINING = "training"
 READ_TIMEOUT_S = 60.0
@@ -48,7 +57,7 @@ class InventoryNic:
 
 @dataclass(frozen=True)
 class Host:
-    """A machine as the inventory has it; ``variables`` are all of Ansible's, resolved as :mod:`resolving` says."""
+    """A machine as the inventory has it; ``variables`` are all of Ansible's, resolved as :mod:`.ansible` says."""
 
     name: str
     nics: tuple[InventoryNic, ...]
@@ -71,12 +80,8 @@ class Inventory:
 
 
 def load(path: Path) -> Inventory:
-    """Read an inventory.
-
-    Raises:
-        SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved.
-        MissingToolError: Ansible or its playbooks are not installed.
-    """
+    """Read an inventory. Raises SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved;
+    MissingToolError: Ansible or its playbooks are not installed."""
     listed, environment = _read(path)
     return replace(understood(path, listed), passwords=environment)
 
@@ -172,10 +177,7 @@ def _nic(where: str, raw: object) -> tuple[InventoryNic, str]:
 
 
 def _check_distinct(inventory: Inventory) -> None:
-    """
-    Raises:
-        SpecError: two hosts have one address.
-    """
+    """Raises SpecError: two hosts have one address."""
     owners: dict[str, list[str]] = defaultdict(list)
     for host in inventory.hosts:
         reached, port = given(host.variables, ADDRESS) or host.name, str(given(host.variables, PORT) or 22)

@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.base.errors import HostError
 from testbed.base.interrupt import ENDING
-from testbed.lab.baremetal.preparing.installed import PLAYBOOKS, check_installed
+from testbed.lab.baremetal.preparing.ansible import PLAYBOOKS, check_installed
 from testbed.lab.baremetal.preparing.inventory import Inventory
 
 CONNECT_TIMEOUT_S = 10
@@ -39,10 +39,7 @@ class Played:
     said: str = ""
 
     def require(self, hosts: Sequence[str], *, allow_missing: bool = False) -> None:
-        """
-        Raises:
-            HostError: a host could not be reached (unless that is allowed) or failed; all of them are named.
-        """
+        """Raises HostError: a host could not be reached (unless that is allowed) or failed; all of them are named."""
         problems = {name: explained(answer) for name, answer in self.failed.items()}
         if not allow_missing:
             problems |= {name: _unreachable(text) for name, text in self.unreachable.items()}
@@ -67,11 +64,8 @@ def play(
     check: bool = False,
     limit: Sequence[str] = (),
 ) -> Played:
-    """Run ``playbooks/NAME.yml``; ``control`` is where SSH's connections are shared.
-
-    Raises:
-        MissingToolError: Ansible or its playbooks are not installed.
-    """
+    """Run ``playbooks/NAME.yml``; ``control`` is where SSH's connections are shared. Raises MissingToolError: Ansible
+    or its playbooks are not installed."""
     check_installed()
     from ansible_runner import run  # an extra
 

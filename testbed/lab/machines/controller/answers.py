@@ -22,21 +22,20 @@ from testbed.lab.baremetal.controller.answers import (
     Whole,
     plain,
 )
-from testbed.lab.machines.on_machine.beats import MOST_TAKEN
-from testbed.lab.machines.on_machine.requests import ROWS_TOLD
-from testbed.lab.netns.readings.windows import MOST_ROWS
+from testbed.lab.machines.on_machine.requests import MOST_TAKEN, ROWS_TOLD
+from testbed.lab.netns.readings.queues import MOST_ROWS
 
 DEEPEST, MOST_PARTS = 8, 10_000
 """How deep a description may be, and of how many parts: a machine's says each distinct value once."""
 Seconds = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+Waited = tuple[Bytes, Number, Seconds, Bytes, _Amount, Annotated[float, Field(ge=0, le=1)], Bytes, Bytes]
+"""A row, as :class:`testbed.lab.measurements.Waited`."""
+_SAME = ("hello", "time", "start", "execute", "stopped", "cpu_s", "receive", "send", "echo", "written", "read_written")
 
 
 def described(value: dict[str, Any]) -> dict[str, Any]:
-    """Copy a description with plain text in it.
-
-    Raises:
-        ValueError: it is too large.
-    """
+    """Copy a description with plain text in it. Raises ValueError: it is too large."""
     left = MOST_PARTS
 
     def copy(one: Any, depth: int) -> Any:
@@ -117,10 +116,6 @@ class Watched(TypedDict):
     problem: Text | None
 
 
-_Amount = Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
-Waited = tuple[Bytes, Number, Seconds, Bytes, _Amount, Annotated[float, Field(ge=0, le=1)], Bytes, Bytes]
-"""A row, as :class:`testbed.lab.measurements.Waited`."""
-_SAME = ("hello", "time", "start", "execute", "stopped", "cpu_s", "receive", "send", "echo", "written", "read_written")
 MACHINES = AgentKind(
     "testbed.lab.machines.on_machine.agent",
     {
@@ -130,8 +125,7 @@ MACHINES = AgentKind(
         "up": Description,
         "read_back": Description,
         "impair": Description,
-        "part": Number,
-        "change_routes": Number,
+        "patch_step": Number,
         "said": list[tuple[Whole, Said]],
         "spot_check": Looked,
         "counters": list[tuple[Bytes, Bytes, Bytes, Bytes, Bytes]],

@@ -64,11 +64,8 @@ class Relay:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def _connected(self, end: tuple[int, int]) -> socket.socket | None:
-        """Connect for a process that is new; None if all connections have been ended.
-
-        Raises:
-            OSError: nobody listens any more.
-        """
+        """Connect for a process that is new; None if all connections have been ended. Raises OSError: nobody listens
+        any more."""
         if self._closed:
             return None
         sock = beside(self._path, connect=True)

@@ -13,7 +13,7 @@ import selectors
 import sys
 from typing import NoReturn
 
-from testbed.lab.baremetal.on_hosts.agent import Agent, Parts, begin, run
+from testbed.lab.baremetal.on_hosts.agent import Agent, begin, run
 from testbed.lab.machines.on_machine.processes import ShareProcesses
 from testbed.lab.machines.on_machine.requests import REQUESTS, MachineRequests
 
@@ -22,13 +22,12 @@ def main(work: str, owner: str) -> NoReturn:
     """Serve until the controller is gone."""
     selector = selectors.DefaultSelector()
     processes = ShareProcesses(begin(work, owner), selector)
-    parts = Parts.of(processes, selector)
 
     def close() -> None:
         if processes.lab is not None:
             processes.lab.close()
 
-    run(Agent(MachineRequests(processes, parts), parts, REQUESTS), close)
+    run(Agent(MachineRequests(processes, selector), REQUESTS), close)
 
 
 if __name__ == "__main__":

@@ -35,11 +35,7 @@ class Relay:
         self._next = 0
 
     def listen(self, path: Path) -> None:
-        """Listen at ``path``, and no longer elsewhere.
-
-        Raises:
-            OSError: the system refuses.
-        """
+        """Listen at ``path``, and no longer elsewhere. Raises OSError: the system refuses."""
         self.close()
         self._listener = beside(path, connect=False)
         self._listener.setblocking(False)

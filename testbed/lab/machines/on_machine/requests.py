@@ -10,21 +10,21 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+import selectors
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal.on_hosts import pings
-from testbed.lab.baremetal.on_hosts.agent import Parts
-from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests
+from testbed.lab.baremetal.on_hosts.agent_requests import AgentRequests, listing
 from testbed.lab.base import SHARED, SHARED_VARIABLE, LinkChange
-from testbed.lab.machines.on_machine.beats import Beats
-from testbed.lab.machines.on_machine.processes import ShareProcesses
-from testbed.lab.machines.on_machine.share_lab import ShareLab
+from testbed.lab.machines.on_machine.processes import ShareLab, ShareProcesses
 from testbed.lab.measurements import Burst, Waited, Way
 from testbed.lab.netns.kernel_interface import rtnetlink
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
@@ -33,18 +33,56 @@ from testbed.lab.netns.readings.readback import Sample
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
 
+COPIES = 3
+"""Packets that are sent for each number: if one is lost, that is no cut."""
+MOST_TAKEN = 1000
+"""The most packets that are taken at once; others wait, or are lost."""
 ROWS_TOLD = 20_000
 """The most rows of queues that one answer has: they take about 2 MB, which is half of an agent's longest line."""
+
+
+class Beats:
+    """Numbers that machines send each other in small packets, beside the tunnels: each reading of NICs sends some, and
+    the next ones tell which of them came.
+
+    Args:
+        address: this machine's, on the NIC that leads to others.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._socket = pings.bound(address)
+        self._socket.setblocking(False)
+        self.port: int = self._socket.getsockname()[1]
+
+    def send(self, number: int, to: Sequence[tuple[str, int]]) -> None:
+        """Send a number to machines, by address and port."""
+        for end in to:
+            for _ in range(COPIES):
+                with suppress(OSError):  # such as that there is no way: the other one does not hear it
+                    self._socket.sendto(number.to_bytes(8, "big"), end)
+
+    def heard(self) -> dict[str, list[int]]:
+        """Return the numbers that came since the last call, by the address that they came from."""
+        found: defaultdict[str, set[int]] = defaultdict(set)
+        for _ in range(MOST_TAKEN):
+            try:
+                data, (address, _) = self._socket.recvfrom(16)
+            except BlockingIOError:
+                break
+            except OSError:  # what an earlier packet met
+                continue
+            if len(data) == 8:
+                found[address].add(int.from_bytes(data, "big"))
+        return {address: sorted(numbers) for address, numbers in found.items()}
 
 
 class MachineRequests(AgentRequests):
     """The requests (:data:`REQUESTS`) about the share of a network that is on this machine."""
 
-    _processes: ShareProcesses
+    processes: ShareProcesses
 
-    def __init__(self, processes: ShareProcesses, parts: Parts) -> None:
-        super().__init__(processes, parts.readings, parts.looks)
-        self._echoes = pings.Echoes(parts.selector)
+    def __init__(self, processes: ShareProcesses, selector: selectors.BaseSelector) -> None:
+        super().__init__(processes, selector)
         self._beats: Beats | None = None
         self._waited: Sequence[Waited] = ()
 
@@ -65,8 +103,8 @@ class MachineRequests(AgentRequests):
             PrivilegeError: the kernel does not let this user make namespaces.
             HostError: the NIC has no such address.
         """
-        if self._processes.lab is None:
-            self._processes.lab = ShareLab(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
+        if self.processes.lab is None:
+            self.processes.lab = ShareLab(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
         with RouteSocket() as netlink:
             links = {one.name: one for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
             listed = [rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())]
@@ -86,9 +124,9 @@ class MachineRequests(AgentRequests):
 
     @property
     def _lab(self) -> ShareLab:
-        if self._processes.lab is None:
+        if self.processes.lab is None:
             raise LabError("no network is up", fix="call up() first")
-        return self._processes.lab
+        return self.processes.lab
 
     @request
     def require(self, topology: str, settings: str) -> None:
@@ -105,7 +143,7 @@ class MachineRequests(AgentRequests):
             reads: other folders that programs see.
         """
         topology, settings, plan = _unpacked(share)
-        work = self._processes.below(folder)
+        work = self.processes.below(folder)
         for name in (SHARED, *(node.name for node in plan.own_nodes)):
             (work / name).mkdir(parents=True, exist_ok=True)
         self._lab.share(work, [Path(one) for one in reads])
@@ -115,12 +153,12 @@ class MachineRequests(AgentRequests):
     @request
     def down(self) -> None:
         """End all processes of the network, and let go of it."""
-        self._processes.kill_all()
+        self.processes.kill_all()
 
     @request
     def read_back(self) -> dict[str, Any]:
         """Read the share back again, and compare it with what was asked for; return what was read."""
-        self._lab.verify()
+        self._lab.read_back()
         return self._lab.describe()
 
     @request
@@ -142,7 +180,7 @@ class MachineRequests(AgentRequests):
         """Start workers, or programs that run in their place: each with the arguments of
         :meth:`testbed.lab.baremetal.on_hosts.host_requests.HostRequests.launch`, its node, and whether it has a use for
         PyTorch."""
-        self._processes.launch({one["process"]: self._launch(**one) for one in workers})
+        self.processes.launch({one["process"]: self._launch(**one) for one in workers})
 
     def _launch(
         self,
@@ -161,29 +199,29 @@ class MachineRequests(AgentRequests):
         own = dict(environment or {})
         cleared = (SHARED_VARIABLE,) if own.pop(SHARED_VARIABLE, None) is not None else ()  # machines share no folder
         program = Program(tuple(words), own, folder, cleared) if words else None
-        job_path, log_path = str(self._processes.below(job)) if job else "", str(self._processes.room_for(log))
+        job_path, log_path = str(self.processes.below(job)) if job else "", str(self.processes.room_for(log))
         followed = [one for one in (samples, log) if one is not None]
         return Launch(process, node, job_path, log_path, program, torch), followed, outputs
 
     @request
     def listen(self, name: str) -> None:
         """Listen at a Unix socket below the working directory, and tell what processes say there."""
-        self._processes.relay.listen(self._processes.room_for(name))
+        self.processes.relay.listen(self.processes.room_for(name))
 
     @request
     def say(self, socket: int, message: str) -> None:
         """Send a message in base64 to a process that is connected to that socket; an empty one ends its connection."""
-        self._processes.relay.say(socket, base64.b64decode(message))
+        self.processes.relay.say(socket, base64.b64decode(message))
 
     @request
     def start(self, node: int, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
         """Start a program on a node beside the workers; return a number for it."""
-        return self._processes.start(node, Program(tuple(words), environment, folder), log)
+        return self.processes.start(node, Program(tuple(words), environment, folder), log)
 
     @request
     def signal(self, number: int, pid: int) -> None:
         """Signal such a program, by the number that it was given."""
-        self._processes.signal(number, pid)
+        self.processes.signal(number, pid)
 
     @request
     def signal_node(self, number: int, name: str) -> None:
@@ -203,11 +241,8 @@ class MachineRequests(AgentRequests):
 
     @request
     def written(self, node: int, folder: str) -> dict[str, Any]:
-        """List what programs wrote on a node into their copy of a folder. A name that is not UTF-8 is left out, as JSON
-        has none."""
-        found = self._lab.written(node, Path(folder))
-        files = [one for one in found.files if one[0].isprintable()]
-        return {"files": files, "is_whole": found.is_whole and len(files) == len(found.files)}
+        """List what programs wrote on a node into their copy of a folder."""
+        return listing(self._lab.written(node, Path(folder)))
 
     @request
     def read_written(self, node: int, folder: str, name: str, offset: int) -> dict[str, Any]:
@@ -232,29 +267,13 @@ class MachineRequests(AgentRequests):
 
     @request
     def plan_patch(self, share: str) -> None:
-        """Work out how the share becomes this one, pickled, which has other circuits. The next requests are the steps
-        of the patch (:mod:`testbed.lab.netns.network.patch`)."""
+        """Work out how the share becomes this one, pickled, which has other circuits."""
         self._lab.plan_share_patch(_unpacked(share))
 
     @request
-    def part(self) -> float:
-        """Make circuits that go dark; return when they were."""
-        return self._lab.part()
-
-    @request
-    def reroute(self) -> None:
-        """Do what can be done while it is dark."""
-        self._lab.reroute()
-
-    @request
-    def join(self) -> None:
-        """Let new circuits carry light."""
-        self._lab.join()
-
-    @request
-    def change_routes(self) -> float:
-        """Use new circuits; return when that was done."""
-        return self._lab.change_routes()
+    def patch_step(self, step: int) -> float:
+        """Take a step of the patch (:mod:`testbed.lab.netns.network.patch`); return when it was done."""
+        return self._lab.patch_step(step)
 
     @request
     def read_back_moved(self) -> None:

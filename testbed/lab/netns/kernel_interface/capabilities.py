@@ -10,9 +10,9 @@ from testbed.lab.netns.kernel_interface import shaping, sysctls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
 from testbed.lab.netns.kernel_interface.nfqueue import QueueSocket
 from testbed.lab.netns.network import delay_line, impairing
+from testbed.lab.netns.network.build import LOOPBACK_INDEX
 from testbed.lab.netns.network.impairing import DELAY_LINE, NETEM
 
-LOOPBACK_INDEX = 1
 NETFILTER_FIX = "modprobe -a nfnetlink_queue xt_NFQUEUE (as root), or modprobe sch_netem"
 
 
@@ -22,11 +22,8 @@ def congestion_controls() -> list[str]:
 
 
 def has_qdisc(kind: str) -> bool:
-    """Whether the kernel knows a queueing discipline (htb or netem).
-
-    Raises:
-        NetlinkError: it was refused for another reason than being unknown or lacking options.
-    """
+    """Whether the kernel knows a queueing discipline (htb or netem). Raises NetlinkError: it was refused for another
+    reason than being unknown or lacking options."""
     with RouteSocket() as netlink:
         try:
             netlink.send([shaping.probe(kind, LOOPBACK_INDEX)])
@@ -38,10 +35,7 @@ def has_qdisc(kind: str) -> bool:
 
 
 def require_qdisc(kind: str, needed_for: str) -> None:
-    """
-    Raises:
-        MissingToolError: the kernel does not know it; the module is named.
-    """
+    """Raises MissingToolError: the kernel does not know it; the module is named."""
     if not has_qdisc(kind):
         raise MissingToolError(
             f"{needed_for} needs the kernel module sch_{kind}, which this kernel does not have",
@@ -75,10 +69,7 @@ def why_no_delay_line() -> TestbedError | None:
 
 
 def require_way(needed_for: str) -> None:
-    """
-    Raises:
-        MissingToolError: links can be impaired in no way; says what is missing.
-    """
+    """Raises MissingToolError: links can be impaired in no way; says what is missing."""
     if way() is not None:
         return
     lacking = why_no_delay_line()

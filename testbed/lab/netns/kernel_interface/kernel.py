@@ -1,4 +1,5 @@
-"""The few system calls that Python 3.11 does not wrap: namespaces, mounts, and dying with one's parent."""
+"""System calls that Python 3.11 does not wrap: namespaces, mounts, dying with one's parent, and a filter of system
+calls."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ import os
 import resource
 import signal
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -61,6 +64,24 @@ SIGNALLED = 128
 """Number that, plus a signal's number, is the exit status of an end by that signal (the shell's convention)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+KEY_CALLS: Final = {
+    0xC000003E: 248,  # x86_64, and x32 with X32 in the number
+    0x40000003: 286,  # i386
+    0xC00000B7: 217,  # aarch64
+    0x40000028: 309,  # arm
+    0xC00000F3: 217,  # riscv64
+    0xC0000102: 217,  # loongarch64
+    0xC0000015: 269,  # ppc64le
+    0x80000016: 278,  # s390x
+}
+"""Number of the first of add_key, request_key and keyctl, which follow each other, by architecture (linux/audit.h). A
+process can call by the numbers of a second architecture, such as those of 32 bits."""
+X32 = 0x40000000
+LOAD, AND, EQUAL, NOT_LESS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+"""Instructions of linux/bpf_common.h: the first reads a word of the call, the others work on it and a constant."""
+NUMBER_AT, ARCHITECTURE_AT = 0, 4
+"""Offsets in ``struct seccomp_data``."""
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
 def _checked(result: int, what: str) -> None:
@@ -77,6 +98,16 @@ def unshare(flags: int) -> None:
 def setns(fd: int, kind: int) -> None:
     """Move the calling thread into the namespace that ``fd`` holds. Raises OSError."""
     _checked(_libc.setns(fd, kind), "setns")
+
+
+@contextmanager
+def inside(network: int, home: int) -> Iterator[None]:
+    """Be in a network namespace meanwhile, and after that in the one at ``home``; both are open files."""
+    setns(network, CLONE_NEWNET)
+    try:
+        yield
+    finally:
+        setns(home, CLONE_NEWNET)
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str | None = None) -> None:
@@ -163,16 +194,40 @@ def keep_capabilities(kept: Iterable[int]) -> None:
     _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
 
 
-def filter_calls(instructions: Sequence[tuple[int, int, int, int]]) -> None:
-    """Have all further system calls of this process, and of those that it starts, pass a filter (PR_SET_SECCOMP in
-    prctl(2)), whose instructions are as in ``struct sock_filter``. Raises OSError."""
-    held = ctypes.create_string_buffer(b"".join(SOCK_FILTER.pack(*one) for one in instructions))
-    program = SOCK_FPROG.pack(len(instructions), ctypes.addressof(held))
-    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), "filter system calls")
-
-
 def has_capability(number: int) -> bool:
     """Whether this process has a capability (capabilities(7)) in effect."""
     status = Path("/proc/self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective, 16) >> number & 1)
+
+
+def _key_filter() -> list[tuple[int, int, int, int]]:
+    """Instructions of the filter, as in ``struct sock_filter``. On an architecture that is not known here it refuses
+    all: a lab that does not start is noticed."""
+    found = [(LOAD, 0, 0, ARCHITECTURE_AT)]
+    for architecture, first in KEY_CALLS.items():
+        found += [
+            (EQUAL, 0, 6, architecture),
+            (LOAD, 0, 0, NUMBER_AT),
+            (AND, 0, 0, ~X32 & 0xFFFFFFFF),
+            (NOT_LESS, 1, 0, first + 3),
+            (NOT_LESS, 1, 0, first),
+            (RETURN, 0, 0, ALLOW),
+            (RETURN, 0, 0, REFUSE),
+        ]
+    return [*found, (RETURN, 0, 0, REFUSE)]
+
+
+def hide_keys() -> None:
+    """Hide the kernel's keys of the user from this process and all that it starts, for good (PR_SET_SECCOMP in
+    prctl(2)). Raises OSError.
+
+    Problem: keyrings belong to a user, and no namespace keeps root's apart. A session keyring of its own
+    (KEYCTL_JOIN_SESSION_KEYRING in keyctl(2)) is not enough: a process can link the user's keyring into it, and then
+    has all that is there. Chosen: a filter of system calls (seccomp(2)), under which the three that reach keys do not
+    exist, as in a container of Docker's.
+    """
+    instructions = _key_filter()
+    held = ctypes.create_string_buffer(b"".join(SOCK_FILTER.pack(*one) for one in instructions))
+    program = SOCK_FPROG.pack(len(instructions), ctypes.addressof(held))
+    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), "filter system calls")

@@ -141,11 +141,8 @@ class RouteSocket:
                 self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Carry out every request, in order.
-
-        Raises:
-            NetlinkError: the kernel refused one; the first refused is named (later ones were tried as well).
-        """
+        """Carry out every request, in order. Raises NetlinkError: the kernel refused one; the first refused is named
+        (later ones were tried as well)."""
         start = 0
         while start < len(requests):
             packed, stop = _pack(requests, start)
@@ -167,19 +164,13 @@ class RouteSocket:
                     return
 
     def ask(self, requests: Sequence[Request]) -> list[bytes]:
-        """Send requests that have one answer each and return the answers' bodies.
-
-        Raises:
-            NetlinkError: there is no such thing as was asked about.
-        """
+        """Send requests that have one answer each and return the answers' bodies. Raises NetlinkError: there is no such
+        thing as was asked about."""
         return self._ask(requests)[0]
 
     def ask_raw(self, requests: Sequence[Request]) -> bytes:
-        """Send requests, as :meth:`ask`, but return the answers as they came, with their headers.
-
-        Raises:
-            NetlinkError: there is no such thing as was asked about.
-        """
+        """Send requests, as :meth:`ask`, but return the answers as they came, with their headers. Raises NetlinkError:
+        there is no such thing as was asked about."""
         return b"".join(self._ask(requests)[1])
 
     def _ask(self, requests: Sequence[Request]) -> tuple[list[bytes], list[bytes]]:
@@ -215,19 +206,13 @@ class RouteSocket:
             yield length
 
     def dump(self, request: Request) -> list[bytes]:
-        """List everything the kernel has for ``request``; return the bodies.
-
-        Raises:
-            NetlinkError: the kernel refused.
-        """
+        """List everything the kernel has for ``request``; return the bodies. Raises NetlinkError: the kernel
+        refused."""
         return self._dump(request)[0]
 
     def dump_raw(self, request: Request) -> bytes:
-        """List, as :meth:`dump`, but return the messages as they came, with their headers.
-
-        Raises:
-            NetlinkError: the kernel refused.
-        """
+        """List, as :meth:`dump`, but return the messages as they came, with their headers. Raises NetlinkError: the
+        kernel refused."""
         return b"".join(self._dump(request)[1])
 
     def _dump(self, request: Request) -> tuple[list[bytes], list[bytes]]:

@@ -40,18 +40,20 @@ class QueueSocket:
     """Netfilter queue ``number`` of the network namespace that the calling thread is in when this is made."""
 
     def __init__(self, number: int, *, cuts: bool = False) -> None:
-        """
-        Raises:
-            LabError: the kernel refuses it.
-        """
+        """Raises LabError: the kernel refuses it."""
         self.number = number
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER)
         self.socket.bind((0, 0))
-        self._enlarge()
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+        except PermissionError:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         bind = attribute(CFG_CMD, struct.pack(">BxH", CMD_BIND, socket.AF_INET))
         meta = attribute(CFG_PARAMS, struct.pack(">IB", 0, COPY_META))
         room = attribute(CFG_QUEUE_MAXLEN, struct.pack(">I", MOST_WAITING))
-        for body in (bind, meta + room, self._flags(cuts)):
+        flags = attribute(CFG_FLAGS, struct.pack(">I", 0 if cuts else F_GSO))
+        flags += attribute(CFG_MASK, struct.pack(">I", F_GSO))
+        for body in (bind, meta + room, flags):
             self._configure(body, NLM_F_ACK)
             self._acknowledged()
         self.socket.setblocking(False)
@@ -60,16 +62,6 @@ class QueueSocket:
         """Have the kernel say, or not say, how long each packet is from now on; done when this returns."""
         # It says so of packets that it copies in part: a byte.
         self._configure(attribute(CFG_PARAMS, struct.pack(">IB", 1, COPY_PACKET if wanted else COPY_META)), 0)
-
-    def _enlarge(self) -> None:
-        try:
-            self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
-        except PermissionError:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-
-    def _flags(self, cuts: bool) -> bytes:
-        flags = 0 if cuts else F_GSO
-        return attribute(CFG_FLAGS, struct.pack(">I", flags)) + attribute(CFG_MASK, struct.pack(">I", F_GSO))
 
     def _configure(self, body: bytes, flags: int) -> None:
         length = HEADER.size + NFGENMSG.size + len(body)

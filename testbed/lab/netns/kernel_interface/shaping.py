@@ -1,9 +1,14 @@
 """A link's rate, queue and delay at one egress: an HTB with one class, and a FIFO as its leaf, or netem for a delay, or
 RED where the queue marks packets.
 
-HTB sends a packet whenever its bucket is not overdrawn, whatever the packet's size, so the bucket need not hold a
-whole (GSO) packet; it only has to cover the time by which the kernel's timer is late. A deeper one would let a
-link exceed its rate for longer. One class per interface suffices: everything that leaves belongs to it.
+HTB sends a packet whenever its bucket is not overdrawn, whatever the packet's size, so the bucket need not hold a whole
+(GSO) packet; it only has to cover the time by which the kernel's timer is late. A deeper one would let a link exceed
+its rate for longer. One class per interface suffices: everything that leaves belongs to it.
+
+RED marks by the mean length of the queue over time, with a probability that rises between two lengths. DCTCP's authors
+make both lengths the same and look at the length of this moment (Alizadeh et al. 2010, section 3.1). So a packet that
+meets a queue of that length or more is marked, and no other one. Packets of connections without ECN wait as in a FIFO
+(``TC_RED_NODROP``, Linux 5.7): RED would drop them, and with them acknowledgements and the bursts that measure links.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
-from testbed.lab.netns.kernel_interface import netem, red
+from testbed.lab.netns.kernel_interface import netem
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
     NLM_F_ECHO,
@@ -25,12 +30,20 @@ from testbed.lab.netns.kernel_interface.netlink import (
     text,
 )
 
+TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P, TCA_RED_FLAGS = 1, 2, 3, 4
+PARAMETERS = struct.Struct("=IIIBBBB")  # struct tc_red_qopt: limit, qth_min, qth_max, Wlog, Plog, Scell_log, flags
+BITFIELD = struct.Struct("=II")  # struct nla_bitfield32: value, selector
+ECN, HARDDROP, ADAPTATIVE, NODROP = 1, 2, 4, 8
+EVERY_FLAG = ECN | HARDDROP | ADAPTATIVE | NODROP
+MARKED = 12
+"""Offset, in struct tc_red_xstats (its own statistics), of the number of packets that RED has marked."""
+FORGETS = bytes([31] * 256)
+"""Table by which each idle time divides the mean length (RED_STAB_SIZE powers of two): whatever it was, it is 0."""
 QUANTUM_BYTES = 60_000
 """Bytes that a class sends in its turn; with one class this only silences the warning that the default is too large."""
 NS_PER_TICK = 64
 """Nanoseconds in the packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
 ETHERNET_HEADER_BYTES = 14
-
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
 RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 TC_H_ROOT = 0xFFFFFFFF
@@ -42,7 +55,6 @@ RED_HANDLE = 0x00300000  # 30:
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
-
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
 HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
@@ -52,6 +64,26 @@ STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog,
 LINKLAYER_ETHERNET = 1
 JITTER_ROOM = 4
 """Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
+
+
+def pack_red(mark_at_bytes: int, limit_bytes: int) -> bytes:
+    """Pack the options of a RED that marks from ``mark_at_bytes`` on, and drops beyond ``limit_bytes``."""
+    weight_log = cell_log = probability_log = 0  # the mean is the length of this moment
+    packed = PARAMETERS.pack(
+        limit_bytes, mark_at_bytes, mark_at_bytes, weight_log, probability_log, cell_log, 0
+    )  # flags are told as a bit field, or in here, but not both
+    packed = attribute(TCA_RED_PARMS, packed) + attribute(TCA_RED_STAB, FORGETS)
+    packed += attribute(TCA_RED_MAX_P, struct.pack("=I", 0))
+    return packed + attribute(TCA_RED_FLAGS, BITFIELD.pack(ECN | NODROP, EVERY_FLAG))
+
+
+def read_red(options: bytes) -> tuple[int, int | None]:
+    """Unpack options: limit in bytes, and the length from which this RED marks; None where it does anything else."""
+    found = attributes(options, 0)
+    limit, at_least, at_most, weight_log, *_ = PARAMETERS.unpack(found[TCA_RED_PARMS])
+    flags, _ = BITFIELD.unpack(found.get(TCA_RED_FLAGS, bytes(BITFIELD.size)))
+    marks = at_least == at_most and weight_log == 0 and flags == ECN | NODROP
+    return limit, at_least if marks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +197,7 @@ def leaf(index: int, wanted: Shape, link: str, flags: int = NLM_F_CREATE | NLM_F
     if wanted.netem is not None:
         handle, options = NETEM_HANDLE, netem.pack(wanted.netem, limit)
     elif wanted.mark_at_bytes is not None:
-        handle, options = RED_HANDLE, red.pack(wanted.mark_at_bytes, limit)
+        handle, options = RED_HANDLE, pack_red(wanted.mark_at_bytes, limit)
     else:
         handle, options = FIFO_HANDLE, struct.pack("=I", limit)
     body = TCMSG.pack(0, index, handle, wanted.class_handle, 0) + text(TCA_KIND, wanted.leaf)
@@ -241,12 +273,12 @@ def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
     rate, ceil, burst, cburst, quantum, _, _ = HTB_OPT.unpack_from(options[TCA_HTB_PARMS])
     rates = RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5]
-    mark_at_bytes = red.read(leaf.options)[1] if leaf.kind == "red" else None
+    mark_at_bytes = read_red(leaf.options)[1] if leaf.kind == "red" else None
     return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf), leaf.parent & ~0xFFFF, mark_at_bytes)
 
 
 def _read_leaf(leaf: Qdisc) -> tuple[int, netem.Netem | None]:
     """Limit, and what netem does if it is one."""
     if leaf.kind == "red":
-        return red.read(leaf.options)[0], None
+        return read_red(leaf.options)[0], None
     return netem.read(leaf.options) if leaf.kind == "netem" else (int.from_bytes(leaf.options, "little"), None)

@@ -1,16 +1,22 @@
-"""A switch as a table: frames for this MAC address leave through that port.
+"""Interfaces that pass frames on without a look at addresses of IP: a switch as a table, and a patch panel.
 
-Every address is known beforehand, so nothing has to be learnt: each port hands what it receives to one shared block
-of filters, each of which matches a destination and redirects the frame to a port's egress (and its shaper). A frame
-for anybody else is dropped: no flooding, no broadcast.
+A switch is a table: frames for this MAC address leave through that port. Every address is known beforehand, so nothing
+has to be learnt: each port hands what it receives to one shared block of filters, each of which matches a destination
+and redirects the frame to a port's egress (and its shaper). A frame for anybody else is dropped: no flooding, no
+broadcast. A Linux bridge would do the same job, but the kernel waits for a full RCU grace period (17 ms at 250 Hz) for
+each bridge that it frees, one after the other: three quarters of the time that taking down BCube(8,2) took.
 
-A Linux bridge would do the same job, but the kernel waits for a full RCU grace period (17 ms at 250 Hz) for each bridge
-that it frees, one after the other: three quarters of the time that taking down BCube(8,2) took.
+A patch panel is a namespace: whatever one port receives leaves by the port that a circuit joins it with. A redirect
+each way for each circuit, and no look at the frames: a panel is a mirror. A port without a circuit is dark: its frames
+go up into a network stack that has no address, and are lost there. A circuit moves in two steps, the removal of two
+filters and the addition of two others, with the panel's reconfiguration time in between. (48 ports take 0.4 ms and 0.6
+ms. A filter changed in place would take less, but darkness would need an action, gact, that not every kernel has.)
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
@@ -23,7 +29,7 @@ from testbed.lab.netns.kernel_interface.netlink import (
 )
 from testbed.lab.netns.kernel_interface.shaping import RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TCMSG
 
-RTM_NEWTFILTER, RTM_GETTFILTER = 44, 46
+RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER = 44, 45, 46
 TC_H_INGRESS = 0xFFFFFFF1
 INGRESS_HANDLE = 0xFFFF0000
 TCA_INGRESS_BLOCK = 13
@@ -99,3 +105,35 @@ def read_block(qdisc_body: bytes) -> tuple[int, int] | None:
     """Interface and the block of filters that it hands what it receives to; None for other queueing disciplines."""
     block = attributes(qdisc_body, TCMSG.size).get(TCA_INGRESS_BLOCK)
     return None if block is None else (int(TCMSG.unpack_from(qdisc_body)[1]), int.from_bytes(block, "little"))
+
+
+def make_panel_port(index: int, what: str) -> Request:
+    """Make interface ``index`` a panel's port, dark until :func:`join`."""
+    body = TCMSG.pack(0, index, INGRESS_HANDLE, TC_H_INGRESS, 0) + text(TCA_KIND, "ingress")
+    return Request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, body, f"make {what} a panel's port")
+
+
+def join(index: int, to: int, what: str) -> Request:
+    """Let all that interface ``index`` receives leave by interface ``to``."""
+    body = TCMSG.pack(0, index, 0, INGRESS_HANDLE, FIRST_PRIORITY_ANY_PROTOCOL) + redirect(0, 0, to)
+    return Request(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, body, f"join {what} with another port")
+
+
+def part(index: int, what: str) -> Request:
+    """Make interface ``index`` dark."""
+    body = TCMSG.pack(0, index, 0, INGRESS_HANDLE, FIRST_PRIORITY_ANY_PROTOCOL) + text(TCA_KIND, "u32")
+    return Request(RTM_DELTFILTER, 0, body, f"make {what} dark")
+
+
+def list_joined(index: int) -> Request:
+    """Ask for the filters of one port."""
+    return Request(RTM_GETTFILTER, 0, TCMSG.pack(0, index, 0, INGRESS_HANDLE, 0), "list a panel's port")
+
+
+def read_joined(bodies: Iterable[bytes]) -> int | None:
+    """The interface that a port is joined with, None for a dark one. Raises ValueError: its filters are not one that
+    takes everything."""
+    filters = [found for found in map(read_redirect, bodies) if found is not None]
+    if len(filters) > 1 or any(mask != bytes(4) for mask, _, _ in filters):
+        raise ValueError(f"{len(filters)} filters that look at frames")
+    return filters[0][2] if filters else None

@@ -107,12 +107,8 @@ class Roots:
 
 
 def write(values: dict[str, str], root: str = ROOT) -> None:
-    """Set values in the calling thread's network namespace.
-
-    Raises:
-        PrivilegeError: the kernel keeps this congestion control from us.
-        OSError: it refuses something else.
-    """
+    """Set values in the calling thread's network namespace. Raises PrivilegeError: the kernel keeps this congestion
+    control from us; OSError: it refuses something else."""
     for name, value in values.items():
         fd = os.open(root + name, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -126,10 +122,7 @@ def write(values: dict[str, str], root: str = ROOT) -> None:
 
 
 def require_control(name: str) -> None:
-    """
-    Raises:
-        PrivilegeError: the kernel keeps this congestion control from us.
-    """
+    """Raises PrivilegeError: the kernel keeps this congestion control from us."""
     if name not in read(ALLOWED_CONGESTION_CONTROL).split():
         raise _kept_from_us(name)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -204,9 +205,15 @@ def blueprint(
         SpecError: a link is faster or slower than can be emulated, or cannot be so impaired.
         TopologyError: two hosts of a pair have no route.
     """
-    _check_settings(settings)
+    for name, value, low, high in (
+        ("mtu", settings.mtu, *MTU_RANGE),
+        ("queue_bytes", settings.queue_bytes, settings.mtu, 2**32 - 1),
+    ):
+        if not low <= value <= high:
+            raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
     for link in topology.links:
-        _check_rate(topology, link)
+        with _named(topology, link):
+            HTB.check_rate(link.rate_bps)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     impairments = initial_impairments(topology, settings)
@@ -242,22 +249,15 @@ def blueprint(
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
-    """Impairment of each directed link that has one from the start.
-
-    Raises:
-        SpecError: no link can be so impaired.
-    """
+    """Impairment of each directed link that has one from the start. Raises SpecError: no link can be so impaired."""
     found: dict[int, Impairment] = {}
     for number, link in enumerate(topology.links):
-        try:
+        with _named(topology, link):
             one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)
-        except SpecError as error:
-            raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
-        if one and not settings.shaped:
-            raise SpecError(
-                f"link {_ends_text(topology, link)}: {one} on a link that is not shaped",
-                fix="shape the links, or let them do nothing to packets",
-            )
+            if one and not settings.shaped:
+                raise SpecError(
+                    f"{one} on a link that is not shaped", fix="shape the links, or let them do nothing to packets"
+                )
         if one:
             found |= {2 * number: one, 2 * number + 1: one}
     return found
@@ -266,11 +266,8 @@ def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int,
 def crossing(
     topology: Topology, pairs: Iterable[tuple[int, int]], switch: int, *, every_address: bool = False
 ) -> tuple[StaticRoute, ...]:
-    """The routes of a bridging switch that is to forward by address as well.
-
-    Raises:
-        TopologyError: where a packet is to go depends there on where it comes from, which a route cannot say.
-    """
+    """The routes of a bridging switch that is to forward by address as well. Raises TopologyError: where a packet is to
+    go depends there on where it comes from, which a route cannot say."""
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     beyond = addressing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
@@ -316,24 +313,14 @@ def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> lis
     ]
 
 
-def _check_settings(settings: LinkSettings) -> None:
-    for name, value, low, high in (
-        ("mtu", settings.mtu, *MTU_RANGE),
-        ("queue_bytes", settings.queue_bytes, settings.mtu, 2**32 - 1),
-    ):
-        if not low <= value <= high:
-            raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
-
-
-def _check_rate(topology: Topology, link: Link) -> None:
+@contextmanager
+def _named(topology: Topology, link: Link) -> Iterator[None]:
+    """Raises SpecError: in place of one within, with the link's ends in front."""
     try:
-        HTB.check_rate(link.rate_bps)
+        yield
     except SpecError as error:
-        raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
-
-
-def _ends_text(topology: Topology, link: Link) -> str:
-    return f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
+        ends = f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
+        raise SpecError(f"link {ends}: {error.problem}", fix=error.fix) from None
 
 
 def _mode(topology: Topology, addresses: Addresses, node: int) -> Mode:

@@ -14,16 +14,17 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkChange
+from testbed.lab.limits import HTB
 from testbed.lab.netns.kernel_interface import kernel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.kernel_interface.netem import Netem
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 
 SPARE_FILES = 64
@@ -52,11 +53,7 @@ class BuiltNetwork:
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
-        """Build the whole network.
-
-        Raises:
-            LabError: the kernel refused something; it is named.
-        """
+        """Build the whole network. Raises LabError: the kernel refused something; it is named."""
         allow_files(len(self.blueprint.own_nodes) + SPARE_FILES)
         try:
             self._make_namespaces()
@@ -72,34 +69,21 @@ class BuiltNetwork:
 
     def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside the namespace of each of some nodes, then come back to the sandbox's own."""
-        try:
-            for node in nodes:
-                kernel.setns(self.namespaces[node.index], kernel.CLONE_NEWNET)
-                with RouteSocket() as netlink:
-                    action(node, netlink)
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        for node in nodes:
+            with self.inside(node.index), RouteSocket() as netlink:
+                action(node, netlink)
 
     def send(self, requests: Mapping[int, Sequence[Request]]) -> None:
-        """Carry out requests, by node.
-
-        Raises:
-            LabError: the kernel refused one; it is named.
-        """
+        """Carry out requests, by node. Raises LabError: the kernel refused one; it is named."""
         nodes = [self.blueprint.nodes[index] for index in requests]
         try:
             self.on_nodes(nodes, lambda node, netlink: netlink.send(requests[node.index]))
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
 
-    @contextmanager
-    def inside(self, node: int) -> Iterator[None]:
+    def inside(self, node: int) -> AbstractContextManager[None]:
         """Enter a node's network namespace meanwhile; programs that are started are there, too."""
-        kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
-        try:
-            yield
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        return kernel.inside(self.namespaces[node], self._home)
 
     def set_impairments(self, wanted: Mapping[int, Impairment]) -> None:
         """Note what is asked of links from now on."""
@@ -140,6 +124,34 @@ class BuiltNetwork:
         found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed, self.root_handle)
         return shaping.blocked(found) if change.blocked else found
 
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links while they are in use: one batch of requests for each node. On return the kernel has
+        acknowledged all. Raises SpecError: a rate that cannot be emulated; LabError: links are not shaped, or the
+        kernel refused; the link is named."""
+        blueprint = self.blueprint
+        if not blueprint.settings.shaped:
+            raise LabError("links without shapers cannot be changed", fix="shape the links")
+        for change in changes:
+            if change.rate_bps is not None:
+                HTB.check_rate(change.rate_bps)
+        before = {change.directed_link: self.shape(blueprint.port(change.directed_link)) for change in changes}
+        for change in changes:
+            link = change.directed_link
+            self.changes[link] = self.changes.get(link, LinkChange(link)).then(change)
+        requests: defaultdict[int, list[Request]] = defaultdict(list)
+        for link, shape in before.items():
+            port = blueprint.port(link)
+            requests[blueprint.ends[link][0]] += shaping.change(
+                port.index, self.shape(port), blueprint.label(link), shape
+            )
+        try:
+            self.on_nodes(
+                [blueprint.nodes[index] for index in requests],
+                lambda node, netlink: netlink.send(requests[node.index]),
+            )
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to change the {error.strerror}") from error
+
     def command_line(self) -> int:
         """Run the builder's command line, if it has one; the exit status."""
         raise LabError("this lab has no command line of its own", fix="take testbed exec NODE -- COMMAND")
@@ -174,9 +186,15 @@ class BuiltNetwork:
         _unshare_network(len(self.namespaces), len(self.blueprint.own_nodes))
 
     def _link(self) -> None:
-        """Make every link, with both ends where they belong."""
+        """Make every link that has both its ends here."""
+        blueprint, here = self.blueprint, self.namespaces
+        requests = []
+        for first in range(0, len(blueprint.ends), 2):
+            if all(node in here for node, _ in blueprint.ends[first : first + 2]):
+                a, b = (_end(blueprint, here, directed) for directed in (first, first + 1))
+                requests.append(rtnetlink.create_veth(a, b, blueprint.settings.mtu, blueprint.label(first)))
         with RouteSocket() as netlink:
-            netlink.send(list(_veths(self.blueprint, self.namespaces)))
+            netlink.send(requests)
 
     def _shaper(self, port: Port) -> list[Request]:
         """Requests that shape a port that has no shaper yet."""
@@ -200,8 +218,8 @@ class BuiltNetwork:
         yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
         yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
         if node.mode == "panel":
-            yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
-            yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
+            yield from (switching.make_panel_port(port.index, f"{node.name}:{port.name}") for port in node.ports)
+            yield from (switching.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
 class LentNetwork(BuiltNetwork):
@@ -228,19 +246,17 @@ class LentNetwork(BuiltNetwork):
 
     def _link(self) -> None:
         super()._link()
-        if not self.blueprint.tunnels:
+        blueprint, mtu = self.blueprint, self.blueprint.settings.mtu
+        if not blueprint.tunnels:
             return
-        kernel.setns(self._lent[MACHINE], kernel.CLONE_NEWNET)
-        try:
-            with RouteSocket() as netlink:
-                netlink.send([self._tunnel(directed) for directed in self.blueprint.tunnels])
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
-
-    def _tunnel(self, directed: int) -> Request:
-        blueprint, end = self.blueprint, _end(self.blueprint, self.namespaces, directed)
-        label = blueprint.label(directed)
-        return rtnetlink.create_tunnel(end, blueprint.tunnels[directed], blueprint.settings.mtu, label)
+        ends = {directed: _end(blueprint, self.namespaces, directed) for directed in blueprint.tunnels}
+        with kernel.inside(self._lent[MACHINE], self._home), RouteSocket() as netlink:
+            netlink.send(
+                [
+                    rtnetlink.create_tunnel(ends[directed], tunnel, mtu, blueprint.label(directed))
+                    for directed, tunnel in blueprint.tunnels.items()
+                ]
+            )
 
 
 def _unshare_network(made: int, needed: int) -> None:
@@ -256,11 +272,7 @@ def _unshare_network(made: int, needed: int) -> None:
 
 
 def allow_files(needed: int) -> None:
-    """Raise the soft limit of open files as far as needed.
-
-    Raises:
-        LabError: the hard limit is lower.
-    """
+    """Raise the soft limit of open files as far as needed. Raises LabError: the hard limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return
@@ -270,14 +282,6 @@ def allow_files(needed: int) -> None:
             fix=f"raise the hard limit: ulimit -Hn {needed} (as root), or nofile in /etc/security/limits.conf",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def _veths(blueprint: Blueprint, namespaces: Mapping[int, int]) -> Iterator[Request]:
-    """Yield requests for the links that have both ends here."""
-    for first in range(0, len(blueprint.ends), 2):
-        if all(node in namespaces for node, _ in blueprint.ends[first : first + 2]):
-            a, b = (_end(blueprint, namespaces, directed) for directed in (first, first + 1))
-            yield rtnetlink.create_veth(a, b, blueprint.settings.mtu, blueprint.label(first))
 
 
 def _end(blueprint: Blueprint, namespaces: Mapping[int, int], directed: int) -> rtnetlink.LinkEnd:

@@ -32,7 +32,7 @@
 #define DROP 0
 #define QUEUE 3
 
-enum { LOST = -1, AHEAD = -2, CUT = -3 };  /* what `decide` says in place of a time, as in lane.py */
+enum { LOST = -1, AHEAD = -2, CUT = -3 };  /* what `decide` says in place of a time, as in delay_line.py */
 enum { WHOLE, CUTTING };                   /* queues of a link: of large packets as they are, and cut into those of the wire */
 
 typedef int64_t (*decide_t)(int64_t link, int64_t arrived_ns, int64_t packets);

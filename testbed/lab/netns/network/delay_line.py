@@ -24,7 +24,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
+import math
 import os
+import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -39,9 +41,14 @@ from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.netns.kernel_interface.nfqueue import QueueSocket, stamping
 from testbed.lab.netns.kernel_interface.sysctls import SEGMENT_HEADERS_BYTES
-from testbed.lab.netns.network.lane import Lane
 from testbed.lab.requests import Requests, request
 
+LOST, AHEAD, CUT = -1, -2, -3
+"""Decisions in place of a time: never; at once, ahead of those that wait; and not before it is cut, for some of it is
+chosen."""
+
+NEVER = 1e15
+"""Number of packets that is more than any link carries."""
 LIBRARY = "testbed.lab.netns.network._delay_line"
 VERSION = 1
 """Version of the compiled library; ``delay_line.c`` has the same."""
@@ -52,6 +59,87 @@ _FUNCTIONS: Sequence[compiled.Function] = (
     ("delay_line_set", None, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_bool, ctypes.c_int64]),
     ("delay_line_serve", ctypes.c_int, [ctypes.c_void_p]),
 )
+
+
+class Chance:
+    """Chance that chooses a share of packets, each by itself, by drawing how many pass until the next one that is
+    chosen: a large packet of which none is chosen costs no more than a small one."""
+
+    def __init__(self, seed: str) -> None:
+        self._draw, self._share = random.Random(seed), 0.0
+        self.left = math.inf
+        """Number of packets that pass before the next one that is chosen."""
+
+    def set(self, share: float) -> None:
+        """Choose this share from now on."""
+        self._share = share
+        self.left = self._gap()
+
+    def chooses(self) -> bool:
+        """Whether the next packet is chosen."""
+        if self.left:
+            self.left -= 1
+            return False
+        self.left = self._gap()
+        return True
+
+    def _gap(self) -> float:
+        if self._share in (0, 1):
+            return 0 if self._share else math.inf
+        return math.floor(min(NEVER, math.log(1 - self._draw.random()) / math.log1p(-self._share)))
+
+
+class Lane:
+    """Lane of packets in the order in which they leave the shaper; the same seed makes the same decisions about them.
+
+    Order is kept: a packet with little jitter waits for the one before it, as it would in a cable. Only those that
+    ``reorder`` chooses go ahead, and wait for nobody (netem's rule, too).
+    """
+
+    def __init__(self, seed: int, impairment: Impairment) -> None:
+        self._draw = random.Random(seed)
+        self._loss, self._reorder = Chance(f"{seed} loss"), Chance(f"{seed} reorder")
+        self._last_ns = 0
+        self.impairment = impairment
+
+    @property
+    def impairment(self) -> Impairment:
+        """Impairment that is asked of the link; may be set at any time, and holds for the packets that come from then
+        on."""
+        return self._impairment
+
+    @impairment.setter
+    def impairment(self, wanted: Impairment) -> None:
+        self._impairment = wanted
+        self.delay_ns, self._jitter_ns = round(wanted.delay_s * 1e9), wanted.jitter_s * 1e9
+        self._loss.set(wanted.loss)
+        self._reorder.set(wanted.reorder)
+
+    @property
+    def has_chance(self) -> bool:
+        """Whether chance has a say; without it, each packet is late by ``delay_ns`` alone, and never cut."""
+        return bool(self._jitter_ns) or self._impairment.every_packet
+
+    def due_ns(self, arrived_ns: int, packets: int = 1) -> int:
+        """Decide when a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`.
+
+        A large one, of as many ``packets`` of the wire, is due as a whole if none of them is chosen to be lost or to go
+        ahead. If one is, it is :data:`CUT`, and nothing is decided before its packets come one by one.
+        """
+        if min(self._loss.left, self._reorder.left) >= packets:
+            self._loss.left -= packets
+            self._reorder.left -= packets
+        elif packets > 1:
+            return CUT
+        elif self._loss.chooses():
+            return LOST
+        elif self._reorder.chooses():
+            return AHEAD
+        due_ns = arrived_ns + self.delay_ns
+        if self._jitter_ns:
+            due_ns = max(arrived_ns, due_ns + int(self._draw.gauss(0.0, self._jitter_ns)))
+        self._last_ns = max(due_ns, self._last_ns)
+        return self._last_ns
 
 
 class _Seen(ctypes.Structure):
@@ -157,11 +245,8 @@ class DelayLine:
             self._library.delay_line_set(self._line, number, track.lane.delay_ns, track.lane.has_chance, payload_bytes)
 
     def _open(self, order: Order) -> None:
-        kernel.setns(order.namespace, kernel.CLONE_NEWNET)
-        try:
+        with kernel.inside(order.namespace, self._home):
             queues = QueueSocket(order.queue), QueueSocket(cutting(order.queue), cuts=True)
-        finally:
-            kernel.setns(self._home, kernel.CLONE_NEWNET)
         told = [value for queue in queues for value in (queue.socket.fileno(), queue.number)]
         code = self._library.delay_line_open(self._line, *told)
         if code:
@@ -203,11 +288,7 @@ def late_s(counted: Sequence[int], share: float) -> float:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the compiled loop.
-
-    Raises:
-        MissingToolError: there is none for this machine, or it is of another version.
-    """
+    """Load the compiled loop. Raises MissingToolError: there is none for this machine, or it is of another version."""
     return compiled.require(LIBRARY, VERSION, _FUNCTIONS, "the compiled loop of the delay line")
 
 

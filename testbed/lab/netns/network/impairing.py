@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.base import Impairment
@@ -46,45 +46,41 @@ SIGMAS = 6
 SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 
 
-class Way(Protocol):
+class Impairing:
     """A way to impair the links of one network."""
 
-    def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Impair each of these directed links so from now on.
+    def __init__(self, network: BuiltNetwork) -> None:
+        self._network = network
 
-        Raises:
-            LabError: the kernel refuses it.
-            MissingToolError: a program is missing.
-        """
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        """Impair each of these directed links so from now on. Raises LabError: the kernel refuses it; MissingToolError:
+        a program is missing."""
+        raise NotImplementedError
 
     def check(self) -> None:
-        """Compare what is there with what was asked for, beyond the shapers.
-
-        Raises:
-            LabError: it differs.
-        """
+        """Compare what is there with what was asked for, beyond the shapers, which are compared by :mod:`readback`.
+        Raises LabError: it differs."""
 
     def alive(self) -> None:
-        """
-        Raises:
-            LabError: what delays the packets has ended.
-        """
+        """Raises LabError: what delays the packets has ended."""
 
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
         """Return the kernel's counts, with those packets as drops that were dropped without being asked to."""
+        raise NotImplementedError
 
     def report(self) -> dict[str, Any]:
         """Report how links are impaired, for the run's description."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of what is held."""
 
 
-class ByNetem:
+class ByNetem(Impairing):
     """Impairment by the kernel's netem, in place of the FIFO below a link's shaper."""
 
     def __init__(self, network: BuiltNetwork) -> None:
-        self._network = network
+        super().__init__(network)
         self._most_lost: dict[int, float] = {}
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
@@ -112,12 +108,6 @@ class ByNetem:
 
         self._network.on_every_node(limit)
 
-    def check(self) -> None:
-        """Check nothing: the shapers are all there is, and compared by :mod:`readback`."""
-
-    def alive(self) -> None:
-        """Do nothing: the kernel does not end."""
-
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
         """Take as many drops off as chance may lose: netem counts what it is told to lose among the drops."""
         return [replace(one, drops=_beyond(one, self._most_lost.get(one.directed_link, 0.0))) for one in counted]
@@ -125,15 +115,12 @@ class ByNetem:
     def report(self) -> dict[str, Any]:
         return {"way": NETEM}
 
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
 
-
-class ByLine:
+class ByLine(Impairing):
     """Impairment by the delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
 
     def __init__(self, network: BuiltNetwork) -> None:
-        self._network = network
+        super().__init__(network)
         self._queues: dict[int, int] = {}  # queue at the link's head, by directed link
         self._channel: Channel | None = None
         self._process = -1
@@ -267,11 +254,8 @@ def read_queues() -> dict[int, int]:
 
 
 def tool(name: str) -> str:
-    """Path of a program, searched in /usr/sbin as well, which is not on every user's path.
-
-    Raises:
-        MissingToolError: it is not installed.
-    """
+    """Path of a program, searched in /usr/sbin as well, which is not on every user's path. Raises MissingToolError: it
+    is not installed."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATHS])
     found = shutil.which(name, path=path)
     if found is None:
@@ -280,12 +264,8 @@ def tool(name: str) -> str:
 
 
 def run_tool(words: Sequence[str], text: str = "") -> str:
-    """Run a program in the network namespace that we are in; return what it prints.
-
-    Raises:
-        LabError: it failed.
-        MissingToolError: it is not installed.
-    """
+    """Run a program in the network namespace that we are in; return what it prints. Raises LabError: it failed;
+    MissingToolError: it is not installed."""
     done = subprocess.run(
         [tool(words[0]), *words[1:]], input=text, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
     )

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.kernel_interface import rtnetlink
+from testbed.lab.netns.kernel_interface import rtnetlink, switching
 from testbed.lab.netns.kernel_interface.netlink import Request
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan
 from testbed.topologies.model import Topology
 
+PART, REROUTE, JOIN, CHANGE = range(4)
+"""The steps, by their places in :attr:`Patch.steps`."""
 Requests = Mapping[int, list[Request]]
 """Requests by node."""
 
@@ -33,33 +35,36 @@ class Patch:
 
     before: Blueprint
     after: Blueprint
-    parting: Requests
-    dark: Requests
-    joining: Requests
-    changing: Requests
+    steps: tuple[Requests, ...]
 
     @property
     def touched(self) -> list[NodePlan]:
         """Nodes that the move changes."""
-        changed = {*self.parting, *self.dark, *self.joining, *self.changing}
-        return [self.after.nodes[index] for index in sorted(changed)]
+        return [self.after.nodes[index] for index in sorted({*chain.from_iterable(self.steps)})]
 
 
-def stay_dark(until_s: float, leaving: threading.Event) -> None:
-    """Wait until a moment (``time.monotonic``), or until ``leaving`` is set.
+def carry_out(step: Callable[[int], Sequence[float]], dark_s: float, leaving: threading.Event) -> tuple[float, float]:
+    """Carry out the move that was planned. Return when the first circuit was dark, and when the last new one was in
+    use (``time.monotonic``).
+
+    Args:
+        step: takes a step everywhere, and returns when each machine had done so.
+        dark_s: seconds for which each circuit is dark at least.
+        leaving: set when the network goes down meanwhile.
 
     Raises:
-        LabError: it is set, as the network goes down.
+        LabError: the network goes down; or what ``step`` raises.
     """
-    if leaving.wait(max(0.0, until_s - time.monotonic())):
+    parted_s = step(PART)
+    step(REROUTE)
+    if leaving.wait(max(0.0, max(parted_s) + dark_s - time.monotonic())):
         raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
+    step(JOIN)
+    return min(parted_s), max(step(CHANGE))
 
 
 def check_alike(up: Topology, topology: Topology) -> None:
-    """
-    Raises:
-        LabError: what is up does not become this network by moves of circuits.
-    """
+    """Raises LabError: what is up does not become this network by moves of circuits."""
     if replace(topology, panels=up.panels) != up:
         raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
 
@@ -70,38 +75,29 @@ def plan(before: Blueprint, after: Blueprint) -> Patch:
     steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {}, {})
     for node in after.own_nodes:
         was, index = before.nodes[node.index], node.index
-        steps[0][index] = list(_part(before, after, was))
+        lit, light = before.joined(was), after.joined(node)
+        knew, knows = set(before.neighbours(was)), set(after.neighbours(node))
         wanted = {route.destination for route in (*was.routes, *node.routes)}
         lost = {destination for destination in wanted if way.is_lost(index, destination)}
-        steps[1][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
-        steps[2][index] = [*_join(before, after, node)]
-        steps[3][index] = [*_route(after, was, node, wanted - lost), *_leave(before, after, was)]
-    return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
-
-
-def _part(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
-    stay = after.joined(after.nodes[was.index])
-    for index, to in before.joined(was).items():
-        if stay.get(index) != to:
-            yield panel.part(index, _name(before, index))
-
-
-def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
-    lit = before.joined(before.nodes[node.index])
-    for index, to in after.joined(node).items():
-        if lit.get(index) != to:
-            yield panel.join(index, to, _name(after, index))
-
-
-def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
-    for one in set(after.neighbours(node)).difference(before.neighbours(before.nodes[node.index])):
-        # Somebody may have sent there already, and the kernel asked in vain who it is.
-        yield rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
-
-
-def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
-    for one in set(before.neighbours(was)).difference(after.neighbours(after.nodes[was.index])):
-        yield rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index))
+        steps[PART][index] = [
+            switching.part(port, _name(before, port)) for port, to in lit.items() if light.get(port) != to
+        ]
+        steps[REROUTE][index] = [
+            # Somebody may have sent there already, and the kernel asked in vain who it is.
+            *(
+                rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
+                for one in knows - knew
+            ),
+            *_route(after, was, node, lost),
+        ]
+        steps[JOIN][index] = [
+            switching.join(port, to, _name(after, port)) for port, to in light.items() if lit.get(port) != to
+        ]
+        steps[CHANGE][index] = [
+            *_route(after, was, node, wanted - lost),
+            *(rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index)) for one in knew - knows),
+        ]
+    return Patch(before, after, tuple({index: step[index] for index in step if step[index]} for step in steps))
 
 
 def _route(after: Blueprint, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:

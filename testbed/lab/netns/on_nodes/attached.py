@@ -8,14 +8,12 @@ import shlex
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.on_nodes.processes import STATUS
+from testbed.lab.netns.on_nodes.processes import STATUS, Files
 from testbed.lab.programs import Completed
-
-Files = tuple[int, int, int]
 
 
 class Attached:
@@ -33,11 +31,8 @@ class Attached:
         return self._status.fileno()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Wait for the end and return the exit status, or minus the signal that ended it.
-
-        Raises:
-            LabError: the lab ended first, ``timeout_s`` have passed, or the end is told to be at no possible time.
-        """
+        """Wait for the end and return the exit status, or minus the signal that ended it. Raises LabError: the lab
+        ended first, ``timeout_s`` have passed, or the end is told to be at no possible time."""
         with self._status:
             self._status.settimeout(timeout_s)
             try:
@@ -53,18 +48,6 @@ class Attached:
                 fix="see what the image of its container starts",
             )
         return int(status)
-
-
-@contextmanager
-def logged(log: str) -> Iterator[Files]:
-    """Open files for a program that has no input and whose output is added to ``log``."""
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        yield null, output, output
-    finally:
-        os.close(null)
-        os.close(output)
 
 
 def run_and_collect(start: Callable[[Files], Attached], command: Sequence[str], timeout_s: float) -> Completed:

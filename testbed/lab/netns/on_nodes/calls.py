@@ -113,11 +113,8 @@ def _answer(call: socket.socket, said: bytes) -> None:
 
 
 def _check(said: bytes, files: list[int]) -> None:
-    """
-    Raises:
-        LabError: a file is of another kind than the lab takes.
-        ValueError, RecursionError, TypeError: it is no call.
-    """
+    """Raises LabError: a file is of another kind than the lab takes; ValueError, RecursionError, TypeError: it is no
+    call."""
     name, command = json.loads(said)
     if len(files) != FILES or not isinstance(name, str) or not isinstance(command, str):
         raise ValueError("no call")

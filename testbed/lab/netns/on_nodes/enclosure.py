@@ -13,8 +13,8 @@ first process, in namespaces of its own (mounts, processes, IPC, host name), whi
   before (:attr:`Enclosure.written`).
 
 A worker keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
-has no keys of the user's (:mod:`testbed.lab.netns.on_nodes.keys`). It can still read what the user who runs the lab can
-read.
+has no keys of the user's (:func:`testbed.lab.netns.kernel_interface.kernel.hide_keys`). It can still read what the user
+who runs the lab can read.
 
 Rejected: a user of its own for each node, which a lab without root cannot have, and which could not read a spec in
 root's home; Landlock, which knows no signals before Linux 6.12; a file system of its own, which the lab ``docker`` has.
@@ -36,7 +36,7 @@ from typing import NoReturn
 from testbed.base.errors import LabError
 from testbed.base.python import PACKAGE
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes import keys, mounts
+from testbed.lab.netns.on_nodes import mounts
 from testbed.lab.netns.on_nodes.calls import Calls
 from testbed.lab.netns.on_nodes.mounts import Held
 
@@ -100,10 +100,7 @@ class Enclosure:
     """Open folders of what its programs wrote into the view's copies, in their order."""
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
-        """
-        Raises:
-            OSError: the kernel has no process for it.
-        """
+        """Raises OSError: the kernel has no process for it."""
         self._name, self._calls = name, view.agent
         with ExitStack() as undo:
             self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -120,11 +117,8 @@ class Enclosure:
             undo.pop_all()
 
     def wait(self) -> None:
-        """Return once the first process has made all that the others see.
-
-        Raises:
-            LabError: the kernel refuses something, which is named, or it takes too long.
-        """
+        """Return once the first process has made all that the others see. Raises LabError: the kernel refuses
+        something, which is named, or it takes too long."""
         self.written = _await(self._name, self._said)
         self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         if self._calls:
@@ -134,10 +128,7 @@ class Enclosure:
 
     def fork(self) -> int:
         """Fork, as :func:`os.fork`, a child that is among the node's processes; it has to :meth:`enter` the rest.
-
-        Raises:
-            LabError: the first process has ended, so the kernel has no place for others.
-        """
+        Raises LabError: the first process has ended, so the kernel has no place for others."""
         try:
             kernel.setns(self._there, kernel.CLONE_NEWPID)
             return self._fork()
@@ -181,11 +172,8 @@ class Enclosure:
 
 
 def _await(name: str, line: socket.socket) -> tuple[int, ...]:
-    """Wait until a first process has made all that the others see; return the open folders that it sends.
-
-    Raises:
-        LabError: it could not, or takes too long.
-    """
+    """Wait until a first process has made all that the others see; return the open folders that it sends. Raises
+    LabError: it could not, or takes too long."""
     line.settimeout(FURNISH_S)
     folders: list[int] = []
     try:
@@ -211,7 +199,7 @@ def _first_process(name: str, namespace: int, view: View, line: socket.socket) -
         kernel.unshare(NAMESPACES)
         kernel.sethostname(name)
         written = furnish(view)
-        keys.hide()  # whether the kernel can; it must for all workers
+        kernel.hide_keys()  # whether the kernel can; it must for all workers
         calls = [_listen()] if view.agent else []
         _close_all_but({line.fileno(), *written, *(one.fileno() for one in calls)})
         socket.send_fds(line, [READY], written)
@@ -257,7 +245,7 @@ def furnish(view: View) -> list[int]:
     work = Held([*([] if view.work is None else [view.work]), *view.writable])
     copied = [mounts.Copy(folder) for folder in view.copies]
     devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
-    mounts.make_all_read_only()
+    kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
     _mount_proc()
     _mount_sys()
     _mount_dev(devices)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from testbed.lab.netns.kernel_interface import kernel
@@ -19,11 +18,6 @@ def mounted() -> list[Path]:
     fields = (line.split()[4] for line in Path(TABLE).read_bytes().splitlines())
     # \\040 is a blank
     return [Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), one))) for one in fields]
-
-
-def make_all_read_only() -> None:
-    """Make every mount read-only, and without devices. Raises OSError."""
-    kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
 
 
 def remount(path: str, flags: int) -> None:
@@ -40,14 +34,6 @@ def bind(path: str | Path, flags: int) -> None:
 def tmpfs(path: str, mode: int) -> None:
     """Hide what is in a folder behind an empty one, in memory. Raises OSError."""
     kernel.mount("tmpfs", path, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"mode={mode:o}")
-
-
-def own_interfaces() -> None:
-    """Have /sys show the interfaces of the calling process's network namespace. Raises OSError.
-
-    The kernel may keep that from a user who is not root, who can change none of those that are shown then."""
-    with suppress(PermissionError):
-        kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
 
 
 class Held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import socket
@@ -11,15 +12,15 @@ import sys
 import termios
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 from testbed.lab import homes
 from testbed.lab.netns.kernel_interface import kernel
-from testbed.lab.netns.on_nodes import keys, mounts
 from testbed.lab.netns.on_nodes.calls import Tell
 from testbed.lab.netns.on_nodes.enclosure import KEPT, Enclosure
 from testbed.lab.programs import Exit, Launch
@@ -33,6 +34,10 @@ KILLED_S, LOOK_S = 2.0, 0.002
 """Seconds that killed workers may take to end (64 take 0.2 s), and seconds between two looks."""
 STATUS = struct.Struct("=id")
 """Layout of an exit status as it is sent: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
+
+Files = tuple[int, int, int]
+"""Standard input, output and error."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +63,15 @@ class Place:
             kernel.setns(self.namespace, kernel.CLONE_NEWNET)
             kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
             kernel.sethostname(self.name)
-            mounts.own_interfaces()
+            with suppress(PermissionError):  # of a user who is not root, who can change no interface that is shown then
+                kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
 
     def let_go(self) -> None:
         """Let go of the rights that a process there is not to have; last, once its files are its own."""
         if self.enclosure is not None:
             kernel.leave_no_core()
             kernel.keep_capabilities(KEPT)
-            keys.hide()
+            kernel.hide_keys()
 
 
 class Processes:
@@ -97,14 +103,11 @@ class Processes:
     def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> int:
         """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status.
         Returns its PID."""
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        started_s = time.monotonic()
-        pid = place.fork()
-        if pid == 0:
-            _in_child(place, [null, log, log], lambda: body(worker))
-        os.close(null)
-        os.close(log)
+        with logged(worker.log) as files:
+            started_s = time.monotonic()
+            pid = place.fork()
+            if pid == 0:
+                _in_child(place, files, lambda: body(worker))
         self._workers[pid] = worker, started_s
         self._places[pid] = place
         return pid
@@ -193,6 +196,28 @@ class Processes:
             self._exits.append(Exit(worker.process, worker.node, status, started_s, time.monotonic()))
         elif pid in self._commands:
             self._commands.pop(pid)(STATUS.pack(status, time.monotonic()))
+
+
+@contextmanager
+def logged(log: str) -> Iterator[Files]:
+    """Open files for a program that has no input and whose output is added to ``log``."""
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        yield null, output, output
+    finally:
+        os.close(null)
+        os.close(output)
+
+
+def child_ends() -> socket.socket:
+    """Make a socket that is readable once a child of this process has ended."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
+    return ours
 
 
 def by_stream(fd: int) -> Tell:
@@ -291,11 +316,29 @@ def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def memory_bytes() -> int:
-    """Proportional set sizes of every process in this PID namespace, added up."""
-    total = 0
-    for process in Path("/proc").glob("[0-9]*"):  # a longer pattern looks into each, and fails if one has ended
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            fields = dict(line.split(":") for line in (process / "smaps_rollup").read_text().splitlines()[1:])
-            total += int(fields["Pss"].split()[0]) * 1024
-    return total
+@cache
+def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
+    """Make the function that runs a worker from its job file and returns its exit status; the first call imports.
+
+    Workers are forked from this process, once it has imported what they need and used it a little. Importing PyTorch
+    costs seconds and hundreds of megabytes; a fork costs milliseconds and shares the memory. Workers that play a
+    profile back have no use for it.
+    """
+    for name in ONE_THREAD:  # read at import; threads do not survive a fork, and a worker is given one core's worth
+        os.environ[name] = "1"
+    from testbed.workloads import worker
+
+    worker.prepare(torch=torch)
+    if not torch:
+        gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
+    return lambda launch: worker.main([launch.job])
+
+
+def expect_jobs(workers: Sequence[Launch]) -> None:
+    """Make once, before these are forked, what each of those that use PyTorch would else make for itself."""
+    jobs = [Path(one.job) for one in workers if one.torch and not one.program]
+    if jobs:
+        worker_body()
+        from testbed.workloads import worker
+
+        worker.expect(jobs)

@@ -15,9 +15,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
-from testbed.lab.measurements import Burst, Calibration, Way
+from testbed.lab.measurements import Burst, Way
 from testbed.lab.netns.kernel_interface import kernel
 from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
@@ -34,17 +33,6 @@ SMALL = struct.Struct("=I60x")
 TOGETHER_BPS = 2_000_000_000
 """Sum of the rates of bursts that are sent at once (bit/s): half of what one core moves."""
 PORT = 9_000
-
-
-def request(pings: Sequence[Way], bursts: Sequence[Burst]) -> str:
-    """Text that :func:`main` reads."""
-    return json.dumps({"pings": [asdict(one) for one in pings], "bursts": [asdict(one) for one in bursts]})
-
-
-def answer(text: str) -> Calibration:
-    """Parse the text that :func:`main` wrote."""
-    found = json.loads(text)
-    return Calibration(PINGS, tuple(map(tuple, found["round_trips_s"])), tuple(found["rates_bps"]))
 
 
 class Namespaces:
@@ -165,17 +153,14 @@ def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     )
 
 
-def main(descriptors: Mapping[int, int]) -> int:
-    """Answer the request on standard input, on standard output; returns 0.
+def main(descriptors: Mapping[int, int], pings: Sequence[Way], bursts: Sequence[Burst]) -> int:
+    """Measure, and write the answer on standard output, as JSON; returns 0.
 
     ``descriptors`` of the lab's first process hold the nodes' network namespaces, by node.
     """
     inside = Namespaces(descriptors)
-    with open(0, closefd=False) as file:
-        asked = json.load(file)
-    ways = [Way(**one) for one in asked["pings"]]
-    bursts = [Burst(Way(**one.pop("way")), **one) for one in asked["bursts"]]
-    found = {"round_trips_s": round_trips(ways, inside.enter), "rates_bps": rates(bursts, inside.enter)}
+    trips_s = round_trips(pings, inside.enter)
+    found = {"pings": PINGS, "round_trips_s": trips_s, "rates_bps": rates(bursts, inside.enter)}
     with open(1, "w", closefd=False) as file:
         json.dump(found, file)
     return 0

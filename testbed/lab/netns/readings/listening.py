@@ -28,11 +28,7 @@ def listen(
 ) -> Said:
     """Ask the kernel about the namespace of a socket: of these interfaces, which have shapers of ours with this handle,
     the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated, and the
-    interfaces themselves.
-
-    Raises:
-        NetlinkError: it refuses, or there is no such shaper.
-    """
+    interfaces themselves. Raises NetlinkError: it refuses, or there is no such shaper."""
     only = root_handle | shaping.ONLY_CLASS
     asked = [(shaping.ask_root(index), shaping.ask_leaf(index, only)) for index in indices]
     qdiscs = netlink.ask_raw([request for pair in asked for request in pair])

@@ -5,18 +5,22 @@ socket stays open in each namespace, the requests are packed once, and of an ans
 that are needed, at the places where a first answer of the same form had them. That is 0.1 ms. The process that owns the
 namespaces does it, between requests. A thread would not do: workers are forked from that process. Rejected: a dump of
 each namespace, which lists shapers and loopbacks, too.
+
+Readings are summed up in windows of time, so that a long trial leaves no more than a short one. A window is a number of
+readings. When there are too many windows, or too many rows in them, each two become one.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 from testbed.base.errors import LabError
-from testbed.lab.measurements import Queues
+from testbed.lab.measurements import Queues, Waited
 from testbed.lab.netns.kernel_interface import shaping
 from testbed.lab.netns.kernel_interface.netlink import (
     ANSWERS_IN_FLIGHT,
@@ -26,11 +30,21 @@ from testbed.lab.netns.kernel_interface.netlink import (
     packed,
     places,
 )
-from testbed.lab.netns.kernel_interface.red import MARKED, TCA_RED_PARMS
+from testbed.lab.netns.kernel_interface.shaping import MARKED, TCA_RED_PARMS
 from testbed.lab.netns.network.blueprint import NodePlan
 from testbed.lab.netns.network.build import SPARE_FILES, BuiltNetwork, allow_files
-from testbed.lab.netns.readings.windows import Found, Windows
 
+MOST_WINDOWS = 2000
+"""The most windows of a trial: more than a screen has pixels across."""
+MOST_ROWS = 2**17
+"""The most rows of a trial, one for each window and link at which something waited: a file of 1 to 2 MB."""
+
+Found = tuple[int, int, bool, int, int]
+"""Reading of one egress: the directed link, bytes that wait, whether the queue is full, and drops and marks since the
+last reading."""
+_Row = tuple[int, int, int, int, int]
+"""Sums of one link in one window: the most bytes, their sum over the readings, readings with a full queue, drops,
+marks."""
 LEAST_S, MOST_S = 0.02, 2.0
 """Bounds of the time between two readings (s)."""
 PERIODS = 100
@@ -39,12 +53,70 @@ read every 20 ms on an idle machine, where that takes 0.1 ms, and every 35 ms wh
 0.4 s and more."""
 FULL = 0.9
 """Share of its limit from which a queue is called full."""
-
 _COUNTS = struct.Struct("=III")  # the start of struct gnet_stats_queue: packets, bytes, drops
 _LIMIT = struct.Struct("=I")
 _MARKS = struct.Struct("=I")
 _NETEM_LIMIT = 4
 """Offset of the limit in struct tc_netem_qopt."""
+
+
+class Windows:
+    """Windows of readings of all links, in their order. A link that a reading does not find has an empty queue without
+    drops."""
+
+    def __init__(self, most_windows: int = MOST_WINDOWS, most_rows: int = MOST_ROWS) -> None:
+        """Prepare windows. ``most_windows`` is an even number."""
+        self._most_windows, self._most_rows = most_windows, most_rows
+        self._size = 1  # readings in a window
+        self._starts_s: list[float] = []
+        self._rows: list[dict[int, _Row]] = []
+        self._row_count = 0
+        self.readings = 0
+
+    def add(self, at_s: float, found: Iterable[Found]) -> None:
+        """Add a reading, later than all before it."""
+        if self.readings % self._size == 0:
+            if len(self._rows) == self._most_windows:
+                self._halve()
+            self._starts_s.append(at_s)
+            self._rows.append({})
+        self.readings += 1
+        rows = self._rows[-1]
+        before = len(rows)
+        for link, waiting, is_full, drops, marks in found:
+            one = waiting, waiting, int(is_full), drops, marks
+            rows[link] = _together(rows[link], one) if link in rows else one
+        self._row_count += len(rows) - before
+        if self._row_count > self._most_rows and len(self._rows) > 1 and self.readings % (2 * self._size) == 0:
+            self._halve()
+
+    def all(self, end_s: float) -> list[Waited]:
+        """Make all rows, by time and link; the last window ends at ``end_s``."""
+        ends = [*self._starts_s[1:], end_s]
+        found = []
+        for i, (start_s, window_end_s, rows) in enumerate(zip(self._starts_s, ends, self._rows, strict=True)):
+            count = min(self._size, self.readings - i * self._size)
+            found += [
+                Waited(link, start_s, window_end_s - start_s, most, total / count, full / count, drops, marks)
+                for link, (most, total, full, drops, marks) in sorted(rows.items())
+            ]
+        return found
+
+    def _halve(self) -> None:
+        """Halve the number of windows: make one of each two; all are whole, and their number is even."""
+        self._starts_s = self._starts_s[::2]
+        self._rows = [_merged(*two) for two in list(pairwise(self._rows))[::2]]
+        self._size *= 2
+        self._row_count = sum(map(len, self._rows))
+
+
+def _merged(first: dict[int, _Row], second: dict[int, _Row]) -> dict[int, _Row]:
+    both = first.keys() & second.keys()
+    return first | second | {link: _together(first[link], second[link]) for link in both}
+
+
+def _together(one: _Row, other: _Row) -> _Row:
+    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3], one[4] + other[4]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +195,7 @@ class Sampler:
         if now_s >= self._next_s:
             began_s = time.thread_time()
             try:
-                self._windows.add(now_s, self._read())
+                self._windows.add(now_s, [one for asked in self._asked for one in self._answers(asked)])
             except OSError as error:
                 self._fail(error)
                 return None
@@ -136,9 +208,6 @@ class Sampler:
         self._let_go()
         windows = self._windows
         return Queues(tuple(windows.all(time.monotonic())), windows.readings, self._cost_s, self._problem)
-
-    def _read(self) -> Sequence[Found]:
-        return [one for asked in self._asked for one in self._answers(asked)]
 
     def _answers(self, asked: _Asked) -> Iterator[Found]:
         """Yield queues in which something waits, or that dropped or marked something."""

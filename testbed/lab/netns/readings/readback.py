@@ -10,10 +10,11 @@ import random
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES
@@ -21,10 +22,9 @@ from testbed.lab.measurements import Counters, Reading
 from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.kernel_interface.capabilities import congestion_controls
 from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket, attributes
-from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.network.build import BuiltNetwork
-from testbed.lab.netns.network.impairing import Way
+from testbed.lab.netns.network.impairing import Impairing
 from testbed.lab.netns.readings.listening import Said, listen
 
 CARRIER_TIMEOUT_S = 5.0
@@ -45,35 +45,31 @@ class Sample:
     routed: tuple[int, ...]
 
 
-def verify(network: BuiltNetwork, way: Way) -> dict[str, Any]:
-    """Read everything back and return it summarised, for the run's ``env.json``.
-
-    Raises:
-        LabError: something differs; the link or node, what was asked and what was found are named.
-    """
-    with _Summary(network, way) as summary:
-        try:
-            network.on_every_node(summary.check)
-            way.check()
-        except NetlinkError as error:
-            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
-        return summary.result()
+def verify(network: BuiltNetwork, way: Impairing) -> dict[str, Any]:
+    """Read everything back and return it summarised, for the run's ``env.json``. Raises LabError: something differs;
+    the link or node, what was asked and what was found are named."""
+    summary = verify_nodes(network, way, network.blueprint.own_nodes)
+    way.check()
+    return summary.result()
 
 
-def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> None:
-    """Read some nodes back.
-
-    Raises:
-        LabError: something differs.
-    """
-    with _Summary(network, way) as summary:
-        try:
-            network.on_nodes(nodes, summary.check)
-        except NetlinkError as error:
-            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+def verify_nodes(network: BuiltNetwork, way: Impairing, nodes: Iterable[NodePlan]) -> _Summary:
+    """Read some nodes back. Raises LabError: something differs."""
+    summary = _Summary(network, way)
+    with summary.roots, _readable():
+        network.on_nodes(nodes, summary.check)
+    return summary
 
 
-def spot_check(network: BuiltNetwork, way: Way) -> Reading:
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+
+
+def spot_check(network: BuiltNetwork, way: Impairing) -> Reading:
     """Read the shapers of nodes in random order, until that has taken :data:`SPOT_CHECK_S`."""
     began_s = time.thread_time()
     draw = random.SystemRandom()
@@ -99,11 +95,7 @@ def spot_check(network: BuiltNetwork, way: Way) -> Reading:
 
 
 def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
-    """Ask the kernel about some nodes; its messages, not decoded.
-
-    Raises:
-        LabError: it cannot be asked.
-    """
+    """Ask the kernel about some nodes; its messages, not decoded. Raises LabError: it cannot be asked."""
     found: dict[int, Said] = {}
     routed = set(chosen.routed)
 
@@ -114,17 +106,15 @@ def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
         if not shaped:  # then what is at the root has no name to ask for it by
             found[node.index] = replace(found[node.index], qdiscs=netlink.dump_raw(shaping.list_qdiscs()))
 
-    try:
+    with _readable():
         network.on_nodes([network.blueprint.nodes[index] for index in chosen.nodes], ask)
-    except NetlinkError as error:
-        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
     return found
 
 
 class _Summary:
     """Summary of what was read back: checks node after node and keeps what was seen."""
 
-    def __init__(self, network: BuiltNetwork, way: Way) -> None:
+    def __init__(self, network: BuiltNetwork, way: Impairing) -> None:
         self.network, self.way = network, way
         self.blueprint = network.blueprint
         self.settings = network.blueprint.settings
@@ -133,16 +123,10 @@ class _Summary:
         self.neighbours = 0
         self.circuits = 0
         self.packet_bytes = LARGE_PACKET_BYTES[0]
-        self._roots = sysctls.Roots()
+        self.roots = sysctls.Roots()
         self.sysctls: dict[str, Counter[str]] = {}
         self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._roots.__exit__(*error)
 
     def check(self, node: NodePlan, netlink: RouteSocket) -> None:
         self._check_interfaces(node, netlink)
@@ -174,10 +158,7 @@ class _Summary:
             _compare(link, "large packets (bytes)", min(most, self.blueprint.packet_bytes), self.packet_bytes)
 
     def check_shapers(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """
-        Raises:
-            LabError: a port's shaper or queue is not what was asked for.
-        """
+        """Raises LabError: a port's shaper or queue is not what was asked for."""
         listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
         kinds = {(q.index, q.parent): q for q in listed}
         if not self.settings.shaped:
@@ -247,7 +228,7 @@ class _Summary:
         for port in node.ports if node.mode == "panel" else ():
             where = f"{node.name}:{port.name}"
             try:
-                found = panel.read_joined(netlink.dump(panel.list_joined(port.index)))
+                found = switching.read_joined(netlink.dump(switching.list_joined(port.index)))
             except (NetlinkError, ValueError) as error:
                 _differs(where, "circuit", "one that takes everything, or none", error)
             names = [
@@ -258,7 +239,7 @@ class _Summary:
         self.circuits += len(joined) // 2
 
     def _check_sysctls(self, node: NodePlan) -> None:
-        root = self._roots.next()
+        root = self.roots.next()
         for name, value in sysctls.wanted(node, self.has_ipv6, self.settings).items():
             found = sysctls.read(name, root)
             _compare(node.name, f"sysctl {name}", value, found)
@@ -333,7 +314,7 @@ def impairments(blueprint: Blueprint) -> list[dict[str, Any]]:
     return [{"directed_links": count, **asdict(one)} for one, count in counted.items()]
 
 
-def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
+def counters(network: BuiltNetwork, way: Impairing) -> list[Counters]:
     """Counters of each directed link, of what left through it, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue
@@ -344,7 +325,7 @@ def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
     shaped = network.blueprint.settings.shaped
 
     def count(node: NodePlan, netlink: RouteSocket) -> None:
-        links = {_index(body): _link_counters(body) for body in netlink.dump(rtnetlink.list_link_counters())}
+        links = dict(map(_link_counters, netlink.dump(rtnetlink.list_link_counters())))
         roots = {}
         if shaped:
             listed = map(shaping.read_qdisc, netlink.dump(shaping.list_qdiscs()))
@@ -361,12 +342,9 @@ def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
     return way.unasked(sorted(found, key=lambda one: one.directed_link))
 
 
-def _index(body: bytes) -> int:
-    return int(rtnetlink.IFINFOMSG.unpack_from(body)[2])
-
-
-def _link_counters(body: bytes) -> tuple[int, int, int]:
-    """Packets and bytes sent, and packets the far end refused."""
+def _link_counters(body: bytes) -> tuple[int, tuple[int, int, int]]:
+    """Index of an interface; packets and bytes sent, and packets the far end refused."""
+    index = int(rtnetlink.IFINFOMSG.unpack_from(body)[2])
     stats = attributes(body, rtnetlink.IFINFOMSG.size)[rtnetlink.IFLA_STATS64]
     numbers = struct.unpack_from("=8Q", stats)
-    return numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED]
+    return index, (numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED])

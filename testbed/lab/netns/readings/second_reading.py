@@ -71,11 +71,7 @@ def check(
     blueprint: Blueprint, changes: Mapping[int, LinkChange], chosen: Sample, said: Mapping[int, Said]
 ) -> dict[str, Any]:
     """Compare the kernel with the blueprint; return how much was read, for the lab's description. ``changes`` are those
-    since the network was built.
-
-    Raises:
-        LabError: pyroute2 reads something else than was asked for.
-    """
+    since the network was built. Raises LabError: pyroute2 reads something else than was asked for."""
     with _uncollected():
         _compare_all(blueprint, changes, chosen, said)
     return {
@@ -279,7 +275,9 @@ def check_red(asked: Egress, found: str) -> None:
     Raises:
         LabError: this RED does something else than was asked for.
     """
-    options = sched_choke.options(data=_with_header(bytes.fromhex(found.replace(":", ""))))
+    packed = bytes.fromhex(found.replace(":", ""))
+    header = struct.pack("=HH", 4 + len(packed), 2)  # of the attribute that the options came in, with its length
+    options = sched_choke.options(data=header + packed)
     options.decode()
     parameters = options.get_attr("TCA_CHOKE_PARMS")
     compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, parameters["limit"])
@@ -290,16 +288,8 @@ def check_red(asked: Egress, found: str) -> None:
     compare(asked.where, "ECN", 1, parameters["flags"] & 1)
 
 
-def _with_header(options: bytes) -> bytes:
-    """Add the header of the attribute that the options came in, with its length."""
-    return struct.pack("=HH", 4 + len(options), 2) + options
-
-
 def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:
-    """
-    Raises:
-        LabError: this netem, as pyroute2 has decoded its options, does something else than was asked for.
-    """
+    """Raises LabError: this netem, as pyroute2 has decoded its options, does something else than was asked for."""
     for what, asked_s in (("delay", asked.delay_s), ("jitter", asked.jitter_s)):
         found_s = found[what] / tick_in_usec / 1e6
         if abs(found_s - asked_s) > 1e-6:
@@ -315,10 +305,7 @@ def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:
 
 
 def compare(where: str, what: str, asked: object, found: object) -> None:
-    """
-    Raises:
-        LabError: what pyroute2 has found is not what was asked for.
-    """
+    """Raises LabError: what pyroute2 has found is not what was asked for."""
     if asked != found:
         _differs(where, what, asked, found)
 

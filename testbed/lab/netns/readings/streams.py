@@ -67,11 +67,7 @@ class Streams:
         self._counts.close()
 
     def read(self) -> list[Stream]:
-        """Read the connections as they are now.
-
-        Raises:
-            MissingToolError: the kernel tells nothing of connections.
-        """
+        """Read the connections as they are now. Raises MissingToolError: the kernel tells nothing of connections."""
         try:
             before, self._count = self._count, self._in_use()
             bodies = self._again() if time.monotonic() < self._list_s and self._count == before else None
@@ -150,11 +146,8 @@ class Meter:
         self._open.close()
 
     def read(self) -> Traffic:
-        """Read links and connections as they are now.
-
-        Raises:
-            MissingToolError: the kernel tells nothing of connections.
-        """
+        """Read links and connections as they are now. Raises MissingToolError: the kernel tells nothing of
+        connections."""
         begun_s = time.monotonic()
         streams = [stream for node in self._nodes for stream in node.streams.read()]
         passed = [one for node in self._nodes for one in _passed(node)]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import TestbedError
-from testbed.lab.baremetal.preparing.bundle import bundle
+from testbed.lab.baremetal.preparing.hosts import bundle
 from tests.patience import until
 from tests.rehearsal.rehearsal import SUDOER, Rehearsal, require
 

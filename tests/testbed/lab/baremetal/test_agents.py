@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from testbed.lab.baremetal.on_hosts import processes
-from testbed.lab.netns.on_nodes.processes import memory_bytes
 from testbed.machine.cgroups import throttled_s
 from tests.patience import PATIENCE_S, until
 from tests.testbed.cgroup import quota
@@ -173,5 +172,3 @@ def test_processes_that_end_while_they_are_listed_are_left_out(monkeypatch: pyte
     monkeypatch.setattr(Path, "exists", gone)  # as the kernel answers of a process that ends just then
     monkeypatch.setattr(Path, "read_bytes", gone)
     assert processes._orphans() == []
-    monkeypatch.setattr(Path, "read_text", gone)
-    assert memory_bytes() == 0

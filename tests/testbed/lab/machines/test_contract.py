@@ -151,14 +151,14 @@ def test_a_link_that_was_raised_counts_with_the_highest_rate_that_it_had(lab: Ma
     rate_bps = 100_000_000
     topology = build("star(hosts=3)", rate_bps=rate_bps)
     lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-    assert lab._cut is not None
-    link = lab._cut.crossing(topology)[0]
+    found = lab._net.cut
+    link = found.crossing(topology)[0]
     before = {one["machine"]: one["most_bps"] for one in lab.describe()["underlay"]}
     lab.watch_queues()
     for changed_bps in (3 * rate_bps, rate_bps):
         lab.adjust([LinkChange(2 * link, rate_bps=changed_bps)])
     after = {one["machine"]: one["most_bps"] for one in lab.describe()["underlay"]}
-    ends = {lab.names[lab._cut.machine[node]] for node in (topology.tail(2 * link), topology.head(2 * link))}
+    ends = {lab.names[found.machine[node]] for node in (topology.tail(2 * link), topology.head(2 * link))}
     assert {name for name in after if after[name] > before[name]} == ends
     more = 2 * rate_bps * (1 + 50 / LinkSettings().mtu)
     assert all(after[name] - before[name] == pytest.approx(more, rel=0.001) for name in ends)

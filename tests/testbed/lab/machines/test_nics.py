@@ -8,7 +8,7 @@ import pytest
 from testbed.base.errors import HostError
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.machines.controller.nics import Nics
-from testbed.lab.machines.on_machine.beats import Beats
+from testbed.lab.machines.on_machine.requests import Beats
 from testbed.lab.measurements import Interruption
 
 

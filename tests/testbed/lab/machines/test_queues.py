@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import HostError, LabError
-from testbed.lab.baremetal.controller.clock import Clock
-from testbed.lab.machines.controller import queues
+from testbed.lab.baremetal.controller.connection import Clock
+from testbed.lab.machines.controller import measuring
 from testbed.lab.machines.controller.answers import MACHINES
 from testbed.lab.measurements import Waited
 
@@ -54,9 +54,9 @@ def row(link: int, start_s: float) -> Waited:
 
 def read(monkeypatch: pytest.MonkeyPatch, *machines: Machine) -> Any:
     """Readings of two machines, of which the first has the links 0 and 1, and the second the others."""
-    monkeypatch.setattr(queues, "ROWS_TOLD", ROWS_TOLD)
+    monkeypatch.setattr(measuring, "ROWS_TOLD", ROWS_TOLD)
     fleet: Any = Machines(*machines)
-    return queues.read(fleet, [frozenset({0, 1}), frozenset({2, 3})])
+    return measuring.queues(fleet, [frozenset({0, 1}), frozenset({2, 3})])
 
 
 def test_readings_of_machines_are_joined_by_our_clock(monkeypatch: pytest.MonkeyPatch) -> None:

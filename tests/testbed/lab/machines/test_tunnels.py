@@ -17,9 +17,8 @@ import pytest
 
 from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.lab.machines.cut import Cut, cut
-from testbed.lab.machines.on_machine.share_lab import ShareLab
-from testbed.lab.machines.shares import Underlay, impairing, share
+from testbed.lab.machines.cut import Cut, Underlay, cut, impairing, share
+from testbed.lab.machines.on_machine.processes import ShareLab
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.kernel_interface.rtnetlink import (
     Interface,
@@ -105,7 +104,7 @@ def test_packets_cross_and_both_decoders_read_what_was_asked_for(two: list[Share
     topology = bring_up(two, underlay)
     for lab in two:
         lab.verify()
-        read_again(lab, lab._needed_plan())
+        read_again(lab, lab._net.plan)
         assert lab.spot_check().differs == ()
     assert [lab.describe()["directed_links"] for lab in two] == [4, 2]
     assert [[one.directed_link for one in lab.counters()] for lab in two] == [[0, 1, 3, 5], [2, 4]]
@@ -180,7 +179,7 @@ def test_a_number_that_is_taken_is_refused_and_free_again_after_the_lab(
 
 def test_another_decoder_finds_a_tunnel_that_leads_elsewhere(two: list[ShareLab], underlay: Underlay) -> None:
     bring_up(two, underlay)
-    asked = two[0]._needed_plan()
+    asked = two[0]._net.plan
     for change, said in (
         ({"number": 9}, r"tunnel's ID: asked for 9, the kernel has \d+"),
         ({"remote": "192.168.76.9"}, "tunnel's GROUP: asked for 192.168.76.9, the kernel has 192.168.76.2"),

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from testbed.lab.machines.on_machine.share_lab import ShareLab
-from testbed.lab.machines.shares import Underlay
+from testbed.lab.machines.cut import Underlay
+from testbed.lab.machines.on_machine.processes import ShareLab
 from testbed.lab.netns.kernel_interface import kernel, rtnetlink
 from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 from testbed.lab.netns.network.build import OWN_NAMESPACE

@@ -17,10 +17,11 @@ from testbed.base.errors import HostError, LabError
 from testbed.execution import supervise
 from testbed.lab.baremetal.controller import answers
 from testbed.lab.baremetal.controller import fleet as fleets
-from testbed.lab.baremetal.controller.connection import ANSWER_TIMEOUT_S, LONGEST_LINE_BYTES, Connection, Lost
+from testbed.lab.baremetal.controller.connection import ANSWER_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.controller.fleet import MOST_EVENTS, Fleet
 from testbed.lab.baremetal.networks import measuring
 from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
+from testbed.lab.baremetal.on_hosts.processes import LONGEST_LINE_BYTES
 from testbed.lab.baremetal.preparing.inventory import Host
 from testbed.lab.baremetal.preparing.playbook import PLAYBOOKS
 from testbed.lab.measurements import Passed, Stream
@@ -192,7 +193,7 @@ class Said(Connection):
     """A connection over which a test says what it likes."""
 
     def __init__(self, name: str) -> None:
-        from testbed.lab.baremetal.controller.clock import Clock
+        from testbed.lab.baremetal.controller.connection import Clock
 
         self.name, self.clock = name, Clock()
 

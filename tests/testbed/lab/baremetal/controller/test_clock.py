@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab.baremetal.controller.clock import REMEMBERED_S, Clock
+from testbed.lab.baremetal.controller.connection import REMEMBERED_S, Clock
 
 delays = st.floats(0, 0.1)
 

@@ -10,7 +10,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.experiment.own_links import with_own
 from testbed.lab.baremetal.networks import network
-from testbed.lab.baremetal.nics.wanted import Wanted
+from testbed.lab.baremetal.nics.readback import Wanted
 from testbed.lab.baremetal.preparing.inventory import Host, Inventory, InventoryNic
 from testbed.lab.base import LinkSettings
 from testbed.spec.links import Links
@@ -82,7 +82,7 @@ def test_a_bcube_uses_as_many_nics_as_it_has_levels_each_with_its_own_peers() ->
 def test_a_directed_link_is_out_of_or_into_a_nic() -> None:
     topology = build("bcube(n=3,k=2)", rate_bps=200 * MBIT)
     found = planned(topology, inventory(9, nics=2), [])
-    places = [found.place(topology, link) for link in range(2 * len(topology.links))]
+    places = [found.place(link) for link in range(2 * len(topology.links))]
     assert sorted(places) == sorted((node, nic, out) for node in range(9) for nic in range(2) for out in (True, False))
     for link, (node, nic, out) in enumerate(places):
         assert topology.ports[node][nic] == (link if out else link ^ 1)
@@ -91,7 +91,7 @@ def test_a_directed_link_is_out_of_or_into_a_nic() -> None:
 def test_what_is_wanted_survives_json() -> None:
     topology = build("star(hosts=3)", rate_bps=200 * MBIT)
     for wanted in planned(topology, inventory(3), list(permutations(range(3), 2))).wanted:
-        assert Wanted.read(network.plain(wanted)) == wanted
+        assert Wanted.read(wanted.plain()) == wanted
 
 
 @pytest.mark.parametrize(

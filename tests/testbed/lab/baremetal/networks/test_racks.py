@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.lab.baremetal.networks import crossings, network
+from testbed.lab.baremetal.networks import measuring, network
 from testbed.lab.baremetal.preparing.inventory import Host, Inventory, InventoryNic
 from testbed.lab.base import LinkSettings
 from testbed.topologies import addressing
@@ -75,8 +75,8 @@ def test_links_between_switches_belong_to_no_nic() -> None:
     topology = build(TWO_RACKS, rate_bps=100 * MBIT)
     found = inventory("a", "a", "b", "b")
     macs = {host.name: {"eth1": f"02:{host.name}"} for host in found.hosts}
-    planned = network.plan(topology, LinkSettings(), crossings.pairs(topology), found, macs, "somebody", 60)
-    places = [planned.place(topology, link) for link in range(2 * len(topology.links))]
+    planned = network.plan(topology, LinkSettings(), measuring.crossing_pairs(topology), found, macs, "somebody", 60)
+    places = [planned.place(link) for link in range(2 * len(topology.links))]
     assert [place for place in places[8:] if place] == []
     assert sorted(place for place in places if place) == [(host, 0, out) for host in range(4) for out in (False, True)]
     reached = {peer for nic in planned.wanted[0].nics for peer, _ in nic.peers}
@@ -86,7 +86,7 @@ def test_links_between_switches_belong_to_no_nic() -> None:
 def test_racks_send_in_a_ring_and_none_sends_and_receives_at_once() -> None:
     for racks in (2, 3, 4, 5):
         topology = build(f"spine_leaf(racks={racks},hosts_per_rack=2,spines=1)", rate_bps=100 * MBIT)
-        rounds = crossings.rounds(topology)
+        rounds = measuring.rounds(topology)
         assert len(rounds) == 2 + racks % 2
         for one in rounds:
             ends = [end for crossing in one for end in (crossing.src, crossing.dst)]
@@ -98,12 +98,12 @@ def test_racks_send_in_a_ring_and_none_sends_and_receives_at_once() -> None:
 
 
 def test_what_racks_should_carry_is_what_their_links_let_through() -> None:
-    there, back = crossings.rounds(build(TWO_RACKS, rate_bps=100 * MBIT))
+    there, back = measuring.rounds(build(TWO_RACKS, rate_bps=100 * MBIT))
     assert [crossing.rates_bps for crossing in (*there, *back)] == [(50e6, 50e6)] * 2, "NICs of 100, a link of 100"
-    assert crossings.rounds(build("star(hosts=4)", rate_bps=MBIT)) == []
-    assert crossings.rounds(build("bcube(n=2,k=2)", rate_bps=MBIT)) == []
+    assert measuring.rounds(build("star(hosts=4)", rate_bps=MBIT)) == []
+    assert measuring.rounds(build("bcube(n=2,k=2)", rate_bps=MBIT)) == []
     slower = build("spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=8)", rate_bps=100 * MBIT)
-    *across, inside = crossings.rounds(slower)
+    *across, inside = measuring.rounds(slower)
     assert [crossing.rates_bps for one in across for crossing in one] == [(12.5e6, 12.5e6)] * 2
     assert [(crossing.flows, crossing.rates_bps) for crossing in inside] == [
         (((a, b),), (100e6,)) for a, b in ((0, 1), (1, 0), (2, 3), (3, 2))

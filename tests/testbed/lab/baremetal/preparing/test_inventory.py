@@ -14,8 +14,8 @@ import pytest
 import testbed
 from testbed.base.errors import SpecError
 from testbed.lab.baremetal.controller.connection import become, ssh
-from testbed.lab.baremetal.preparing import resolving
-from testbed.lab.baremetal.preparing.installed import program
+from testbed.lab.baremetal.preparing import ansible
+from testbed.lab.baremetal.preparing.ansible import program
 from testbed.lab.baremetal.preparing.inventory import Host, InventoryNic, _list, load, understood
 
 pytest.importorskip("ansible_runner")
@@ -109,7 +109,7 @@ def test_ssh_may_be_another_program() -> None:
 
 
 def test_sudo_takes_the_names_that_ansible_takes() -> None:
-    for name in resolving.PASSWORD:
+    for name in ansible.PASSWORD:
         assert become(Host("a", (), None, "/home", {"ansible_user": "lab", name: "pw"}))[1] == "pw\n"
     assert become(Host("a", (), None, "/home", {"ansible_ssh_user": "root"})) == ([], "")
 
@@ -166,7 +166,7 @@ REFUSED = {
     ("ansible_host", "'a.{{ domain }}'"): (r"a: ansible_host: 'a.{{ domain }}' cannot.*domain.* undef", UNDEFINED),
     ("nics", "[{name: '{{ 1 / 0 }}'}]"): (r"a: nics: '{{ 1 / 0 }}' cannot.*: division by zero", UNDEFINED),
     ("ansible_become_pass", "'x{{ vault_pw }}'"): (r"a: ansible_become_pass: cannot.*vault_pw.* undef", UNDEFINED),
-    ("ansible_sudo_pass", "VAULT"): ("a: ansible_sudo_pass is in a vault", resolving.VAULT_FIX),
+    ("ansible_sudo_pass", "VAULT"): ("a: ansible_sudo_pass is in a vault", ansible.VAULT_FIX),
 }
 """What is said of a variable and its value, and the fix."""
 
@@ -177,17 +177,17 @@ def test_what_cannot_be_resolved_is_named(tmp_path: Path, sealed: str) -> None:
     lines = "".join(f"   {name}: {raw}\n" for name, raw in REFUSED).replace("VAULT", "!" + vault)
     path = write(tmp_path, "all:\n hosts:\n  a:\n" + lines)
     raw = _list(path)["_meta"]["hostvars"]["a"]
-    answers = resolving._ask(path, [("a", name) for name, _ in REFUSED], {})
+    answers = ansible._ask(path, [("a", name) for name, _ in REFUSED], {})
     for (name, _), answer, (said, fix) in zip(REFUSED, answers, REFUSED.values(), strict=True):
         with pytest.raises(SpecError, match=said) as caught:
-            resolving._value(path, "a", name, raw[name], answer)
+            ansible._value(path, "a", name, raw[name], answer)
         assert caught.value.fix == fix
 
 
 def test_older_ansibles_leave_what_is_undefined(tmp_path: Path) -> None:
     raw = [{"name": "eth{{ i }}"}]
     with pytest.raises(SpecError, match=r"a: nics: 'eth{{ i }}' cannot be resolved: a name in it is undefined"):
-        resolving._value(tmp_path, "a", "nics", raw, {"value": raw})
+        ansible._value(tmp_path, "a", "nics", raw, {"value": raw})
 
 
 def test_a_file_in_a_vault_without_a_password_is_no_bad_yaml(tmp_path: Path, sealed: str) -> None:
@@ -196,11 +196,11 @@ def test_a_file_in_a_vault_without_a_password_is_no_bad_yaml(tmp_path: Path, sea
     (tmp_path / "ansible.cfg").unlink()
     with pytest.raises(SpecError) as caught:
         load(tmp_path / "inventory.yml")
-    assert caught.value.fix == resolving.VAULT_FIX
+    assert caught.value.fix == ansible.VAULT_FIX
 
 
 def test_ansible_is_not_asked_where_nothing_is_to_be_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(resolving, "_ask")
+    monkeypatch.delattr(ansible, "_ask")
     load(write(tmp_path, "all: {vars: {message: '{{ not_ours }}'}, hosts: {a: {nics: [{name: eth1}]}}}"))
 
 

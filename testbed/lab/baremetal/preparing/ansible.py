@@ -1,20 +1,31 @@
-"""Variables of hosts as Ansible resolves them: ``ansible-inventory`` leaves templates and vaults as they are."""
+"""Ansible's programs: whether they are here, what they make of a host's variables, and the passwords of vaults.
+
+``ansible-inventory`` leaves templates and vaults in variables as they are. Passwords are looked for where the user's
+Ansible finds them, for our playbooks, which are not in the package, have a configuration of their own.
+"""
 
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import SpecError
-from testbed.lab.baremetal.preparing.installed import PLAYBOOKS, program
+from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.extras import install
+from testbed.base.python import PACKAGE
 
+PLAYBOOKS = PACKAGE.parent / "playbooks"
+INSTALL = install("baremetal")
+NEEDED_BY = "an inventory, as for the lab baremetal and --on ssh://, needs"
 ADDRESS = ("ansible_host", "ansible_ssh_host")
 """Names that Ansible's ssh connection takes for one thing; of several that a host has, the last: see :func:`given`."""
 PORT = ("ansible_port", "ansible_ssh_port")
@@ -30,7 +41,6 @@ USED = (
     *("nics", "rack", "testbed_home", "testbed_python"),
 )
 """Names of all variables of a host that testbed itself reads; Ansible resolves the others when a playbook uses them."""
-
 Variables = Mapping[str, Any]
 """Variables of a host, by name."""
 RESOLVE_TIMEOUT_S = 60.0
@@ -49,6 +59,33 @@ else."""
 LISTENERS = "ANSIBLE_CALLBACKS_ENABLED"
 """Setting that may not be empty, so it is left out."""
 VAULT_FIX = "give the vault's password as for Ansible: ANSIBLE_VAULT_PASSWORD_FILE=FILE"
+VAULT_VARIABLES = {
+    "DEFAULT_VAULT_PASSWORD_FILE": "ANSIBLE_VAULT_PASSWORD_FILE",
+    "DEFAULT_VAULT_IDENTITY": "ANSIBLE_VAULT_IDENTITY",
+    "DEFAULT_VAULT_IDENTITY_LIST": "ANSIBLE_VAULT_IDENTITY_LIST",
+    "DEFAULT_VAULT_ID_MATCH": "ANSIBLE_VAULT_ID_MATCH",
+}
+"""Variables of the environment, by Ansible's setting."""
+DUMP_TIMEOUT_S = 60.0
+
+
+def program(name: str) -> str:
+    """Path of a program of Ansible's, beside the Python that runs testbed. Raises MissingToolError: it is not there."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise MissingToolError(f"{NEEDED_BY} {name}, which is not installed", fix=INSTALL)
+    return str(path)
+
+
+def check_installed() -> None:
+    """Raises MissingToolError: Ansible, ansible-runner, ssh or the playbooks are not there."""
+    program("ansible-playbook")
+    if importlib.util.find_spec("ansible_runner") is None:
+        raise MissingToolError(f"{NEEDED_BY} ansible-runner, which is not installed", fix=INSTALL)
+    if shutil.which("ssh") is None:
+        raise MissingToolError(f"{NEEDED_BY} ssh, which is not installed", fix="apt-get install openssh-client")
+    if not PLAYBOOKS.is_dir():
+        raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")
 
 
 def given(variables: Variables, names: Sequence[str]) -> Any:
@@ -63,7 +100,7 @@ def resolved(path: Path, by_host: Mapping[str, Variables], passwords: Mapping[st
     Args:
         path: the inventory.
         by_host: what ``ansible-inventory`` says.
-        passwords: of :func:`testbed.lab.baremetal.preparing.vaults.passwords`.
+        passwords: of :func:`passwords`.
 
     Raises:
         SpecError: one cannot be resolved, or that takes too long.
@@ -141,3 +178,28 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
     """The line in which one of Ansible's programs says why it failed; or all that it says."""
     said = done.stderr or done.stdout
     return next((line for line in said.splitlines() if line.startswith(("ERROR", "[ERROR"))), said).strip()
+
+
+def passwords() -> dict[str, str]:
+    """Variables for Ansible's environment, so that it has the passwords from wherever it runs. Raises MissingToolError:
+    Ansible is not installed."""
+    places = (Path("ansible.cfg"), Path.home() / ".ansible.cfg", Path("/etc/ansible/ansible.cfg"))
+    named = any(name in os.environ for name in ("ANSIBLE_CONFIG", *VAULT_VARIABLES.values()))
+    if not named and not any(place.exists() for place in places):
+        return {}
+    words = [program("ansible-config"), "dump", "--only-changed", "--format", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=DUMP_TIMEOUT_S)
+    if done.returncode:  # ansible-inventory says why
+        return {}
+    settings = {one["name"]: one["value"] for one in json.loads(done.stdout) if "name" in one}
+    return {
+        VAULT_VARIABLES[name]: ",".join(map(_absolute, value)) if isinstance(value, list) else str(value)
+        for name, value in settings.items()
+        if name in VAULT_VARIABLES
+    }
+
+
+def _absolute(identity: str) -> str:
+    """Make the path of ``LABEL@FILE`` absolute; ``LABEL@prompt`` stays as it is."""
+    label, _, source = identity.rpartition("@")
+    return f"{label}@{Path(source).resolve()}" if Path(source).is_file() else identity

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import MissingToolError, SpecError, TrialError, WorkerError
-from testbed.control import controller, registry
-from testbed.control.controller import Beside
+from testbed.control import registry
 from testbed.control.feed import Feed
-from testbed.control.registry import Context, begun, of_kind
+from testbed.control.registry import Beside, Context, begun, of_kind
 from testbed.workloads.kinds.base import Kind
 from testbed.workloads.kinds.parts import Control
 from tests.patience import until
@@ -61,7 +60,7 @@ class Scheduled:
         self.seen: list[bool] = []
 
     def look(self, _: Feed) -> float:
-        self.seen.append(controller.urgent.entered)  # type: ignore[attr-defined]
+        self.seen.append(registry.urgent.entered)  # type: ignore[attr-defined]
         return math.inf
 
 
@@ -75,7 +74,7 @@ def test_only_who_says_so_comes_before_others(monkeypatch: pytest.MonkeyPatch) -
         def __exit__(self, *_: object) -> None:
             Watched.entered = False
 
-    monkeypatch.setattr(controller, "urgent", Watched)
+    monkeypatch.setattr(registry, "urgent", Watched)
     one, other = Scheduled(is_urgent=True), Scheduled(is_urgent=False)
     with Beside(Feed({}), [one, other]):
         until(lambda: one.seen and other.seen)
@@ -87,7 +86,7 @@ def test_only_who_says_so_comes_before_others(monkeypatch: pytest.MonkeyPatch) -
     [
         (WorkerError("h1 is lost", fix="find it"), "h1 is lost\n  fix: find it"),
         (SpecError("no ring", fix="give one"), "the controller Failing failed: no ring\n  fix: give one"),
-        (KeyError("x"), r"the controller Failing failed: KeyError: 'x' \(test_controller.py, line \d+\)\n  fix: mend"),
+        (KeyError("x"), r"the controller Failing failed: KeyError: 'x' \(test_registry.py, line \d+\)\n  fix: mend"),
     ],
 )
 def test_the_waiting_thread_raises_the_error_of_one_that_fails(error: Exception, told: str) -> None:

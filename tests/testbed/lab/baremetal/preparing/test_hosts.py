@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
-from testbed.lab.baremetal.preparing.bundle import MARK, bundle
+from testbed.lab.baremetal.preparing.hosts import MARK, bundle
 
 
 def test_every_file_is_there_once_and_none_is_a_link(tmp_path: Path) -> None:
