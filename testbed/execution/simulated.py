@@ -178,7 +178,7 @@ class Simulator:
 
             if trace is None:
                 if isinstance(network, Queues):
-                    network.grow()
+                    network.grow(paces=first.kind.simulation.is_paced)
                 messages = Messages(trial.jobs, wires, completed, trial.repeat)
                 said, lasted_s = messages.play(), messages.lasted_s
             else:

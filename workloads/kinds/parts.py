@@ -487,6 +487,8 @@ class Simulation(Generic[P]):
         overlaps, priorities: values of ``overlap`` and ``priority`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
         is_by_message: whether :meth:`begin` decides about each message, in place of a :meth:`synchronisation`.
+        is_paced: whether connections have in their hosts' queues what they send in 1/1024 s
+            (:meth:`.play.queues.Queues.grow`), where messages are as large as gradients; with :meth:`begin`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
         begins_within_s: workers begin their first iteration so far apart at most, by lot, where who comes first
@@ -496,7 +498,7 @@ class Simulation(Generic[P]):
     overlaps: Collection[str] = ("none", "layer")
     priorities: Collection[str] = ("none",)
     is_of_trees = False
-    is_by_message = False
+    is_by_message = is_paced = False
     plays_one_class = False
     begins_within_s = 0.0
     message_s = 1.2e-5

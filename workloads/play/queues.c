@@ -39,6 +39,8 @@
 #define PACED_S (1.0 / 1024)             /* TCP Small Queues: as much as is sent in this time may wait as well */
 #define PACED_RATIO 2                    /* of what is paced to the window, until something is lost
                                           * (tcp_pacing_ss_ratio) */
+#define TWO_EQUAL 1.5                    /* two equal segments of a message are less than two full ones, and a third one
+                                          * must not find room beside them */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
@@ -107,6 +109,7 @@ struct queues {
     uint64_t order;
     double now_s;
     bool grows, lacks_memory; /* windows grow; without this they have no limit */
+    bool paces;          /* a connection has as much in its own queues as it sends in a millisecond at its pace */
     bool fills;          /* segments are filled with what waits, and a small one waits for more room */
     double segment_bits, offered_bits; /* the largest segment; the most of a connection in its own queues */
     double (*choose)(void *, int64_t); /* asks who sends for a connection's next message: its bits, -1 for none */
@@ -175,8 +178,12 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
     return true;
 }
 
-/* Let windows grow, of connections that there are not yet. */
-void queues_grow(struct queues *q) { q->grows = true; }
+/* Let windows grow, of connections that there are not yet. With `paces` a connection has in its own queues what it sends
+ * in a millisecond at its pace, if that is more than two segments. */
+void queues_grow(struct queues *q, int paces) {
+    q->grows = true;
+    q->paces = paces;
+}
 
 /* Say how large segments are at most, and how much of a connection may be in its own queues when one more comes. */
 void queues_cut(struct queues *q, double segment_bits, double offered_bits) {
@@ -381,12 +388,24 @@ static double next_filled(const struct queues *q, const struct connection *c, in
     return bits;
 }
 
+/* The pace at which the kernel takes a connection to send (tcp_update_pacing_rate). */
+static double pace_bps(const struct connection *c) {
+    double grown_bits = fmax(MOST_PACKETS * PACKET_BITS, 2 * c->most_bits);
+    return PACED_RATIO * (isinf(c->window_bits) ? grown_bits : c->window_bits) / c->round_s;
+}
+
+/* As much of a connection may be in its own queues when one more segment comes. Beside flows and where the host has a
+ * limit of its own, that is never more than queues_cut says. */
+static double room_bits(const struct queues *q, const struct connection *c) {
+    if (!q->paces || q->fills || q->offered_bits < 2 * q->segment_bits)
+        return q->offered_bits;
+    return fmax(TWO_EQUAL * q->segment_bits, c->round_s > 0 ? PACED_S * pace_bps(c) : 0);
+}
+
 /* Whether the kernel lets a connection have one more segment, of this size, in its queue (tcp_small_queue_check): if it
  * has less than two of this size there, or less than what it may send in a millisecond. */
 static bool has_room(const struct queues *q, const struct connection *c, double bits) {
-    double grown_bits = fmax(MOST_PACKETS * PACKET_BITS, 2 * c->most_bits);
-    double window_bits = isinf(c->window_bits) ? grown_bits : c->window_bits;
-    double paced_bits = c->round_s > 0 ? PACED_S * PACED_RATIO * window_bits / c->round_s : q->offered_bits;
+    double paced_bits = c->round_s > 0 ? PACED_S * pace_bps(c) : q->offered_bits;
     return c->offered_bits < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
 }
 
@@ -430,7 +449,7 @@ static void offer(struct queues *q, int32_t number) {
         return;
     ask(q, number);
     fill(q, number);
-    while (c->offered_bits < q->offered_bits && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
+    while (c->offered_bits < room_bits(q, c) && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
            is_open(c)) {
         int32_t ends;
         c->each_bits = q->fills || c->is_flow ? next_filled(q, c, &ends) : next_equal(q, c, &ends);

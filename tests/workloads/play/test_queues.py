@@ -151,6 +151,41 @@ def test_a_window_that_has_grown_stays() -> None:
     assert took_s[1] < 4.0
 
 
+def queued_segments(rate_bps: float, *, grows: bool, slowest_bps: float | None = None) -> float:
+    """The most of a lone connection, in segments, that waits at its first link in the second half of a message, with a
+    slower link behind the first one if there is one."""
+    rates = [rate_bps] * 2 if slowest_bps is None else [rate_bps, rate_bps, slowest_bps, slowest_bps]
+    made = Queues(np.array(rates))
+    if grows:
+        made.grow(paces=True)
+    made.send(made.connect([0] if slowest_bps is None else [0, 2]), 20_000_000)
+    most_bytes, took_s = 0.0, 8 * 20_000_000 / min(rates)
+    made.advance(took_s / 2)
+    for step in range(100):
+        made.advance(took_s * (0.5 + step / 250))
+        most_bytes = max(most_bytes, made.waiting_bytes()[0])
+    return most_bytes / SEGMENT_BYTES
+
+
+def test_a_connection_has_more_than_two_segments_in_its_queue_where_it_sends_more_in_a_millisecond() -> None:
+    """A window is twice what was under way, and the pace is twice a window each round trip: so a connection that has a
+    link for itself is paced at four times the link's rate. At 1 Gbit/s that makes 7.5 segments in 1/1024 s."""
+    assert queued_segments(1e9, grows=True) == pytest.approx(8.5, abs=1)
+    assert queued_segments(5e8, grows=True) == pytest.approx(4.7, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "grows", "slowest_bps"), [(2e8, True, None), (1e9, False, None), (1e9, True, 1e8)]
+)
+def test_two_segments_are_in_a_queue_that_holds_more_than_a_millisecond(
+    rate_bps: float, grows: bool, slowest_bps: float | None
+) -> None:
+    """So it is where a link is slow, where round trips are long for what waits behind a router, and without windows,
+    where no pace is known. There a third one finds room, for equal segments are a bit less than full."""
+    most = queued_segments(rate_bps, grows=grows, slowest_bps=slowest_bps)
+    assert most == pytest.approx(2 if grows else 3, abs=0.01)
+
+
 def test_what_a_bridge_hands_on_still_counts_for_its_sender() -> None:
     """So two segments are under way in all, where behind a router as many wait as have come."""
     rates, is_bridged = np.array([80e6, 80e6, 8e5, 8e5]), np.array([True, False, False, False])

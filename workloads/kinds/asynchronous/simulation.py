@@ -17,7 +17,7 @@ class UpdatesSimulation(Simulation[Forest]):
     """Decisions of an asynchronous trial, message by message."""
 
     overlaps = ("none",)
-    is_by_message = True
+    is_by_message = is_paced = True
     message_s = 2e-5
     begins_within_s = 0.005
     """In the lab ``netns`` the last of five to seven workers began 1 to 9 ms after the first."""
