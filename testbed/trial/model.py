@@ -13,7 +13,7 @@ from testbed.perturb import targets
 from testbed.perturb.kinds.base import COMPUTING, Context
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
-from testbed.perturb.strikes import of_computing, of_links
+from testbed.perturb.stragglers import of_computing, of_links
 from testbed.spec import Spec
 from testbed.spec.axes import Plain
 from testbed.topologies.model import Topology
