@@ -20,12 +20,11 @@ from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import simulated_ranks
+from testbed.execution import simulated_jobs
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
-from testbed.execution.simulated_jobs import Jobs
-from testbed.execution.simulated_messages import Messages
+from testbed.execution.simulated_jobs import Jobs, Messages
 from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, flows_of, is_played, only_delays
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
@@ -182,7 +181,7 @@ class Simulator:
                 messages = Messages(trial.jobs, wires, completed, trial.repeat)
                 said, lasted_s = messages.play(), messages.lasted_s
             else:
-                said = simulated_ranks.play(first, trace, wires, files, DONE, completed)
+                said = simulated_jobs.play_ranks(first, trace, wires, files, DONE, completed)
                 lasted_s = {first.name: (0.0, network.now_s)}
             return _Ran(said, lasted_s, network.carried_bytes(), wires.links.end_flows())
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=engine, flows=flows)

@@ -16,14 +16,14 @@ from pydantic import ValidationError, create_model
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group
 from testbed.base.units import time_text
-from testbed.execution.search import check as check_program
+from testbed.execution.launched import check_program as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.ordering import ordered
 from testbed.experiment.perturbations import check as check_perturbations
+from testbed.experiment.perturbations import check_restarts
 from testbed.experiment.placing import check_memory, placed
-from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import Service, planned
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import explain, together
@@ -78,7 +78,7 @@ def first_trials(source: Source) -> list[Trial]:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
     assert not source.wants_fit, "testbed.experiment.fit.fit finds the scale first"
-    assert not source.wants_pace, "testbed.experiment.pace.fit finds the paces first"
+    assert not source.wants_pace, "testbed.experiment.fit.fit_pace finds the paces first"
     return naming.distinct(_Cells(source).made())
 
 

@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any
 
 from testbed.base.errors import SpecError, UsageError
-from testbed.experiment import pace
 from testbed.experiment.expand import first_trials
-from testbed.experiment.fit import fit
+from testbed.experiment.fit import fit, fit_pace
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
 from testbed.spec.sought import COURSE, Panels, Sought
@@ -50,7 +49,7 @@ def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: 
             f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
             fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
         )
-    return fit(found(pace.fit(source, part=part is not None), most_steps), part=part is not None)
+    return fit(found(fit_pace(source, part=part is not None), most_steps), part=part is not None)
 
 
 def found(source: Source, most_steps: int | None = None) -> Source:

@@ -1,4 +1,5 @@
-"""A JSON Schema of a spec, for editors: completion, help at a key, and most mistakes while one types.
+"""A JSON Schema of a spec, for editors: completion, help at a key, and most mistakes while one types; and commented
+specs to begin with, which have it beside them.
 
 It is walked from the same types as the reference (:mod:`testbed.spec.reference`). What it cannot say it allows: which
 keys go together, which models exist, or what a package's own validator refuses. ``testbed plan`` checks all of it.
@@ -7,8 +8,11 @@ keys go together, which models exist, or what a package's own validator refuses.
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -17,12 +21,16 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from testbed.base import groups, units
+from testbed.base.errors import OutputError, UsageError
 from testbed.base.groups import Group, kind_of
+from testbed.base.nearest import nearest
+from testbed.files import foreign
+from testbed.files.writing import named_errors, write_bytes
 from testbed.perturb import circuit_values, moments
-from testbed.spec import jobs, links, model, perturb, ranges, text
+from testbed.spec import check_name, jobs, links, model, perturb, ranges, text
 from testbed.spec.axes import FIXED
 from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
-from testbed.spec.workload import command, compute
+from testbed.spec.workload import base, command
 
 Json: TypeAlias = dict[str, Any]
 TITLE = "A spec of testbed"
@@ -64,7 +72,7 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
 )
 """Schemas of types whose values are written otherwise than pydantic's type says; a type is told by its validator."""
 BESIDE: tuple[tuple[Any, Json], ...] = (
-    (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
+    (base.mode_alone, {"enum": list(get_args(base.ComputeTime.model_fields["mode"].annotation))}),
     (text.nothing, {"enum": [0, "0"]}),
     (jobs.counted_or_named, {"type": "integer", "minimum": 1}),
     (command.words, TEXT),
@@ -224,3 +232,56 @@ def _limited(allowed: Json, metadata: list[Any]) -> Json:
         elif kind == "string" and getattr(one, "pattern", None):
             found["pattern"] = one.pattern
     return allowed | found
+
+
+TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATE_NAMES = ("quickstart", "sweep", "profile", "script", "gate")
+BESIDE_TEMPLATES = {"script": ("train.py",)}
+"""Files that a template needs beside it, by template."""
+SCHEMA = "testbed.schema.json"
+"""Name of the schema's file. Offline, an editor's schema has to be a file: a spec names it by its way from there."""
+HEAD = f"# yaml-language-server: $schema=./{SCHEMA}\n"
+
+
+def write_new(folder: Path, name: str, template: str) -> list[Path]:
+    """Write ``NAME.yaml`` and what it needs into a folder; return the paths of all files, that of the spec first.
+
+    Raises:
+        UsageError: there is no such template, or the name cannot be an experiment's.
+        OutputError: one of the files is there already, or cannot be written.
+    """
+    if template not in TEMPLATE_NAMES:
+        raise UsageError(f"--from {template}: there is no such template", fix=nearest(template, TEMPLATE_NAMES))
+    name = name.removesuffix(".yaml")
+    check_name(name)
+    text = (TEMPLATES / f"{template}.yaml").read_text().replace(f"{template}.yaml", f"{name}.yaml")
+    spec = folder / f"{name}.yaml"
+    files = {spec: HEAD + text.replace(f"runs/{template}-", f"runs/{name}-")}
+    files |= {folder / one: (TEMPLATES / one).read_text() for one in BESIDE_TEMPLATES.get(template, ())}
+    for path in files:
+        if os.path.lexists(path):
+            other = "give another name, " if path == spec else ""
+            raise OutputError(f"{path}: is there already", fix=f"{other}change to an empty directory, or move it")
+    _write_schema(folder / SCHEMA)
+    for path, content in files.items():
+        write_bytes(path, content.encode())
+    return [*files, folder / SCHEMA]
+
+
+def _write_schema(path: Path) -> None:
+    """Write the schema; one that an earlier version wrote is replaced.
+
+    Raises:
+        OutputError: there is another file of that name.
+    """
+    if os.path.lexists(path) and not _is_schema(path):
+        raise OutputError(f"{path}: is there already, and is no schema of testbed", fix="move it, or change directory")
+    with named_errors(path):
+        write_bytes(path, (json.dumps(schema(), indent=1) + "\n").encode())
+
+
+def _is_schema(path: Path) -> bool:
+    try:
+        return foreign.read_object(path).get("title") == TITLE
+    except (OSError, foreign.UnfitError):
+        return False

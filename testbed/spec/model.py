@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
+    Discriminator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
+    Tag,
     TypeAdapter,
     ValidationError,
     create_model,
@@ -16,21 +18,51 @@ from pydantic import (
 )
 
 from testbed.base.errors import UsageError
-from testbed.base.groups import Group, Share, Time, Whole, listed, refuse
+from testbed.base.groups import Group, Share, Time, Whole, listed, refuse, tag
 from testbed.base.limits import MOST_ARMS
 from testbed.base.units import time_text
 from testbed.lab import choice
 from testbed.lab.place import DeclaredPlace
 from testbed.spec.arm import Arm
 from testbed.spec.jobs import JobKeys
-from testbed.spec.labs import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName
 from testbed.spec.links import Links
-from testbed.spec.options import LabOptions
+from testbed.spec.options import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName, LabOptions
 from testbed.spec.perturb import Perturbations
-from testbed.spec.repeats import Repeats, Until
 from testbed.spec.text import NAME, nothing
 from testbed.spec.workload.kinds import AnyWorkload
 from testbed.workloads.sync.schemes import begins_by_lot
+
+MOST_REPEATS = 1000
+TOPPED_UP = 2
+"""Ratio of the repeats that run at most, where too few are VALID, to those that a spec asks for. Of 10 with half of
+them INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
+
+
+class Until(Group):
+    """Rounds go on until the medians are known well enough."""
+
+    until: Share = Field(gt=0, lt=1, examples=["3 %"])
+    """Rounds go on until the 95 % confidence interval of each cell's median GST is within this share of the median."""
+    most: Whole = Field(20, ge=2, le=MOST_REPEATS)
+    """The largest number of rounds."""
+    least: Whole = Field(3, ge=2, le=MOST_REPEATS)
+    """The smallest number of rounds."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Until:
+        if self.least > self.most:
+            raise refuse(f"at least {self.least} repeats are more than at most {self.most}", "give a larger most")
+        return self
+
+
+_TIMES, _UNTIL = tag("times"), tag("until")
+Repeats = Annotated[
+    Annotated[Whole, Field(ge=1, le=MOST_REPEATS), Tag(_TIMES)] | Annotated[Until, Tag(_UNTIL)],
+    Discriminator(lambda value: _UNTIL if isinstance(value, dict | Until) else _TIMES),
+]
+REPEATS: dict[str, type[Group]] = {"times": Group, "until": Until}
+"""The ways to say how often a trial is repeated: a number, or :class:`Until`."""
+
 
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20

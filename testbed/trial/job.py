@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.process_names import of_job
-from testbed.perturb.stragglers import Stragglers, Struck, draw, struck
+from testbed.perturb.stragglers import Stragglers, draw
+from testbed.perturb.strikes import Struck, struck
 from testbed.spec.workload.base import Synchronised, Workload
 from testbed.topologies.panels import Matching
 from testbed.trial.network import Network

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from testbed.analysis.load import load
 from testbed.analysis.tables import transfers
 from testbed.base.errors import OutputError
-from testbed.execution.transfers import table
+from testbed.execution.results import transfers_table
 from testbed.workloads.kinds.transfers import Carried, Purpose
 
 UPDATE, SUM, WEIGHTS = Purpose.UPDATE, Purpose.SUM, Purpose.WEIGHTS
@@ -41,15 +41,15 @@ TABLE = pd.DataFrame(
 
 
 def test_what_a_kind_tells_is_a_table_by_time() -> None:
-    found = table(TOLD, 10.0)
+    found = transfers_table(TOLD, 10.0)
     assert found is not None
     pd.testing.assert_frame_equal(found, TABLE)
     assert tuple(found) == transfers.COLUMNS
 
 
 def test_a_kind_that_plans_nothing_leaves_no_table_and_one_that_sent_nothing_an_empty_one() -> None:
-    assert table(None, 0.0) is None
-    nothing = table((), 0.0)
+    assert transfers_table(None, 0.0) is None
+    nothing = transfers_table((), 0.0)
     assert nothing is not None
     assert (len(nothing), tuple(nothing)) == (0, transfers.COLUMNS)
     assert {one.kind for one in nothing.dtypes} == {"i", "f"}  # as tables of others must have
@@ -71,7 +71,7 @@ def test_an_honest_table_is_read_by_time(folder: Path) -> None:
 
 
 def test_an_empty_table_is_read(folder: Path) -> None:
-    nothing = table((), 0.0)
+    nothing = transfers_table((), 0.0)
     assert nothing is not None
     nothing.to_parquet(folder / "transfers" / "one.parquet", index=False)
     found = transfers.read(folder, "one")
