@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TestbedError
-from testbed.lab.base import LinkSettings, allowed_packet_bytes, slow_packet_bytes
+from testbed.lab.base import allowed_packet_bytes, slow_packet_bytes
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps, link_settings
@@ -121,13 +121,11 @@ def not_known(trial: Trial) -> str | None:
         return "several jobs share its links"
     if unknown := trial.job.kind.unknown.load(trial.job.plan):
         return unknown
-    if any(link.delay_s for link in trial.topology.links) or any(map(_impaired, trial.network.settings_met)):
+    if any(link.delay_s for link in trial.topology.links) or any(
+        met.jitter_s or met.loss or met.reorder for met in trial.network.settings_met
+    ):
         return "what delays, jitter and losses take of the cores is not measured"
     return None
-
-
-def _impaired(settings: LinkSettings) -> bool:
-    return bool(settings.jitter_s or settings.loss or settings.reorder)
 
 
 PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])

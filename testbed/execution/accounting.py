@@ -132,6 +132,9 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     course, probes, done = courses[job.name], seen.of("probe"), seen.of("done", job) if told_of else []
     ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    # The most that jobs which failed can have put on any link; how many they did put there is not known.
+    failed = [each for each in trial.jobs if each.name in seen.failed]
+    broken_off_bytes = sum(float(each.cost.link_bytes.max()) * each.iterations for each in failed)
     events = timeline(seen.events, start_s)
     found = fidelity.Seen(
         trial=trial,
@@ -157,7 +160,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         events=events,
         course=course,
         bounds=bounds_of(job, told.samples, course.phases, events) if told_of and job.kind.sums_together else None,
-        spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
+        spoilt_bytes=told.spoilt_bytes + broken_off_bytes,
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
         is_simulated=seen.is_simulated,
         machines=seen.lab.get("underlay") or (),
@@ -226,12 +229,6 @@ def check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files, 
     found = correctness.accuracy(job, course, done, told, referee, files)
     record["accuracy"] = correctness.storable(found)
     correctness.check_weights(found)
-
-
-def _broken_off_bytes(trial: Trial, seen: Observed) -> float:
-    """Return the most bytes that jobs which failed can have put on any link; how many they did put there is not
-    known."""
-    return sum(float(job.cost.link_bytes.max()) * job.iterations for job in trial.jobs if job.name in seen.failed)
 
 
 def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -65,7 +65,8 @@ class Jobs:
     def _begin(self) -> None:
         """Begin the jobs whose hosts are free; patch circuits ahead, once the jobs that have the hosts now have
         begun."""
-        for job in [job for job in self._waiting if self._are_over(job.own_slot.after)]:
+        over = {name for name, run in self._begun.items() if run.is_over}
+        for job in [job for job in self._waiting if over.issuperset(job.own_slot.after)]:
             self._waiting.remove(job)
             free_s = max(self._arena.now_s, job.own_slot.start_s)
             lit_s = self._lit_s(job, free_s)
@@ -78,9 +79,6 @@ class Jobs:
             if self._begun.keys() >= {*job.own_slot.after}:
                 assert panels is not None
                 self._patched_s.setdefault(job.name, self._arena.now_s + panels.reconfiguration_s)
-
-    def _are_over(self, names: Sequence[str]) -> bool:
-        return all(name in self._begun and self._begun[name].is_over for name in names)
 
     def _lit_s(self, job: Job, free_s: float) -> float:
         """Give a job whose hosts are free its circuits, if it has some; return when they carry light."""

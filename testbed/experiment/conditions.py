@@ -105,7 +105,11 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         found[said] = firsts
     for trial in measured:
         if size_bytes := _certified_from_bytes(trial):
-            found.setdefault(_hardly_certified(trial, size_bytes), []).append(trial)
+            said = (
+                f"GST is too short to be certified within {trial.spec.certify:.1%}; that can be expected from a "
+                f"gradient of {size_text(size_bytes)} on, which takes a larger model, a smaller scale or a lower rate"
+            )
+            found.setdefault(said, []).append(trial)
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
     return [
         f"{'all trials' if len(ids) == len(firsts) else shortened(ids, SHOWN)}: {sentence}"
@@ -117,13 +121,6 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
 def is_hardly_certified(trial: Trial) -> bool:
     """Whether GST of some job takes too little time for its error to be as small as the spec's ``certify``."""
     return _certified_from_bytes(trial) is not None
-
-
-def _hardly_certified(trial: Trial, size_bytes: float) -> str:
-    return (
-        f"GST is too short to be certified within {trial.spec.certify:.1%}; that can be expected from a gradient of "
-        f"{size_text(size_bytes)} on, which takes a larger model, a smaller scale or a lower rate"
-    )
 
 
 def _certified_from_bytes(trial: Trial) -> float | None:

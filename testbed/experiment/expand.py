@@ -96,7 +96,10 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     text = locate(arm.topology, folder)
     topology = built.topology(text, spec)
     for rate_bps in {link.rate_bps for link in topology.links}:
-        _check_rate(arm, spec, rate_bps)
+        try:
+            spec.place.limits.check_rate(rate_bps)
+        except SpecError as error:
+            raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
     return text, topology
 
 
@@ -321,13 +324,6 @@ def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
             f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
             fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
         )
-
-
-def _check_rate(arm: Arm, spec: Spec, rate_bps: int) -> None:
-    try:
-        spec.place.limits.check_rate(rate_bps)
-    except SpecError as error:
-        raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
 
 
 def _check_checkpoint(job: Job) -> None:

@@ -127,7 +127,11 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
     memory = memory_bytes(network.arm)
-    _check_memory(job.work.whole(job.batch, network.arm.parts), trial.topology.host_count, memory, wanted)
+    whole, servers = job.work.whole(job.batch, network.arm.parts), trial.topology.host_count
+    if wanted.search is None:
+        check_fits(whole, read(whole, servers, wanted.given), memory)
+    else:
+        fitting(whole, servers, memory)
     computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
     machine = Machine(computes, memory / job.work.scale, overlaps=False)
     links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s
@@ -174,17 +178,6 @@ def _on_panels(planner: Planner, panels: Panels, written: Any, effort: Effort | 
         "strategy": given(model, planned.strategy),
         **course,
     }
-
-
-def _check_memory(model: Model, servers: int, memory: float, wanted: Sought) -> None:
-    """
-    Raises:
-        SpecError: no strategy fits into the servers' memory, or the given one does not. Its bytes are the model's own.
-    """
-    if wanted.search is None:
-        check_fits(model, read(model, servers, wanted.given), memory)
-    else:
-        fitting(model, servers, memory)
 
 
 def _topology(planned: Planned) -> str:

@@ -91,7 +91,9 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
     if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute: none takes no time, so no worker can be slow", fix=fix)
-    _check_moments(one, work.iterations)
+    late = [moment for moment in one.moments if (moment.iteration or 0) > work.iterations]
+    if late:
+        raise SpecError(f"there is no {late[0]}: the workload has {work.iterations}", fix="give an earlier one")
 
 
 def _check_holds(spec: Spec, plan: Plan) -> None:
@@ -107,12 +109,6 @@ def _check_holds(spec: Spec, plan: Plan) -> None:
             f"in the lab {spec.lab} processes have no socket by which they are told to hold what they send",
             fix=f"run it in the lab {' or '.join(able)}",
         )
-
-
-def _check_moments(one: Perturbation, iterations: int) -> None:
-    late = [moment for moment in one.moments if (moment.iteration or 0) > iterations]
-    if late:
-        raise SpecError(f"there is no {late[0]}: the workload has {iterations}", fix="give an earlier one")
 
 
 def check_restarts(job: Job) -> None:

@@ -162,7 +162,8 @@ class _Walk:
         if LISTED in metadata:
             item = found["items"]
             found = _any_of(item, found)
-        if any(isinstance(one, BeforeValidator) and one != LISTED and not _known(one) for one in metadata):
+        known = [function for function, _ in BESIDE]
+        if any(isinstance(one, BeforeValidator) and one != LISTED and one.func not in known for one in metadata):
             return {}  # a package's own, of which nothing is known
         return _any_of(found, *_beside(metadata))
 
@@ -178,22 +179,15 @@ class _Walk:
 def _swept(allowed: Json, hint: Any) -> Json:
     """Allow a list or a range in place of one value, as :class:`testbed.spec.axes.Finder` finds them."""
     kinds = list(_kinds(hint))
-    numbers = {int, float} & {*kinds, *(item for kind in kinds if get_origin(kind) is list for item in _items(kind))}
+    lists = [kind for kind in kinds if get_origin(kind) is list]
+    numbers = {int, float} & {*kinds, *(item for kind in lists for item in _kinds(get_args(kind)[0]))}
     span = [RANGE] if numbers else []
     if any(get_origin(kind) in (list, tuple) for kind in kinds):  # it takes a list anyway: a range is short for one
-        more = [RANGE, _list_of(_any_of(*_option_items(allowed), RANGE))] if numbers else []
+        items = [one["items"] for one in allowed.get("anyOf", [allowed]) if one.get("type") == "array"]
+        more = [RANGE, _list_of(_any_of(*items, RANGE))] if numbers else []
         return _any_of(allowed, *more)
     one = _any_of(allowed, *span)
     return _any_of(one, {**_list_of(one), "minItems": 1})
-
-
-def _option_items(allowed: Json) -> list[Json]:
-    options = allowed.get("anyOf", [allowed])
-    return [one["items"] for one in options if one.get("type") == "array"]
-
-
-def _items(kind: Any) -> Iterator[Any]:
-    yield from _kinds(get_args(kind)[0])
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
@@ -205,10 +199,6 @@ def _kinds(hint: Any) -> Iterator[Any]:
             yield from _kinds(one)
     else:
         yield hint
-
-
-def _known(validator: BeforeValidator) -> bool:
-    return any(validator.func is one for one, _ in BESIDE)
 
 
 def _beside(metadata: list[Any], *aside: Any) -> list[Json]:
@@ -262,22 +252,15 @@ def write_new(folder: Path, name: str, template: str) -> list[Path]:
         if os.path.lexists(path):
             other = "give another name, " if path == spec else ""
             raise OutputError(f"{path}: is there already", fix=f"{other}change to an empty directory, or move it")
-    _write_schema(folder / SCHEMA)
+    beside = folder / SCHEMA
+    if os.path.lexists(beside) and not _is_schema(beside):  # one that an earlier version wrote is replaced
+        problem = f"{beside}: is there already, and is no schema of testbed"
+        raise OutputError(problem, fix="move it, or change directory")
+    with named_errors(beside):
+        write_bytes(beside, (json.dumps(schema(), indent=1) + "\n").encode())
     for path, content in files.items():
         write_bytes(path, content.encode())
     return [*files, folder / SCHEMA]
-
-
-def _write_schema(path: Path) -> None:
-    """Write the schema; one that an earlier version wrote is replaced.
-
-    Raises:
-        OutputError: there is another file of that name.
-    """
-    if os.path.lexists(path) and not _is_schema(path):
-        raise OutputError(f"{path}: is there already, and is no schema of testbed", fix="move it, or change directory")
-    with named_errors(path):
-        write_bytes(path, (json.dumps(schema(), indent=1) + "\n").encode())
 
 
 def _is_schema(path: Path) -> bool:

@@ -150,8 +150,9 @@ class Spec(_WithLabs):
                 raise refuse(problem, "remove the jobs, or take another workload")
             if not brings and not arm.scheme and not arm.jobs:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
-            if not brings:
-                self._check_jobs(i, arm)
+            if not brings and len(self.workload.batch) > 1 and any(job.batch for job in arm.jobs):
+                problem = f"a job of arms.{i} has its own batch, and workload.batch has several"
+                raise refuse(problem, "give workload.batch one size, or remove the job's")
         return self
 
     @model_validator(mode="wrap")
@@ -170,11 +171,6 @@ class Spec(_WithLabs):
     def workload_of(self, job: JobKeys) -> AnyWorkload:
         """Workload of a job's workers."""
         return self._of_jobs.get((job.model, job.batch), self.workload)
-
-    def _check_jobs(self, number: int, arm: Arm) -> None:
-        if len(self.workload.batch) > 1 and any(job.batch for job in arm.jobs):
-            problem = f"a job of arms.{number} has its own batch, and workload.batch has several"
-            raise refuse(problem, "give workload.batch one size, or remove the job's")
 
     @property
     def place(self) -> DeclaredPlace:
@@ -289,16 +285,8 @@ def _validated(written: dict[str, Any], job: str) -> AnyWorkload:
         raise refuse(f"the job {job}: {problem}", fix) from None
 
 
-def _check_names() -> None:
-    """
-    Raises:
-        UsageError: a lab's settings have the name of another key.
-    """
-    for name, one in LAB_OPTIONS.items():
-        if Spec.model_fields[name].annotation is not one or name in _Head.model_fields:
-            raise UsageError(
-                f"the lab {name} has settings, and a spec has a key {name} already", fix="give the lab another name"
-            )
-
-
-_check_names()
+for _name, _one in LAB_OPTIONS.items():
+    if Spec.model_fields[_name].annotation is not _one or _name in _Head.model_fields:
+        raise UsageError(
+            f"the lab {_name} has settings, and a spec has a key {_name} already", fix="give the lab another name"
+        )

@@ -202,7 +202,8 @@ def parse(text: str, name: str) -> dict[object, object]:
     except RecursionError:
         raise SpecError(f"{name}: nested too deeply", fix="write it with a few levels") from None
     if not isinstance(loaded, dict):
-        raise SpecError(f"{name}: holds {_kind(loaded)}, not keys and values", fix=WRITES_ONE)
+        what = "nothing" if loaded is None else "a list" if isinstance(loaded, list) else "a single value"
+        raise SpecError(f"{name}: holds {what}, not keys and values", fix=WRITES_ONE)
     return loaded
 
 
@@ -251,10 +252,6 @@ def parse_value(text: str, name: str) -> object:
         SpecError: the text is not a YAML value.
     """
     return parse(f"value: {text}" if "\n" not in text else f"value: {text!r}", name)["value"]
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else "a list" if isinstance(value, list) else "a single value"
 
 
 Key = str | int

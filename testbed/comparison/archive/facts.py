@@ -109,15 +109,16 @@ OF_MACHINES = (*MACHINE, "packages", "sysctls", "devices", "hosts", "impaired_by
 def command_again(run: Run, records: Records, source: Source) -> tuple[str, ...]:
     """Return the words of the command that runs the spec again. The settings of the second run are those of the first
     one, also those that were chosen for the first one's machine."""
-    compared = is_compared(run)
-    settings = [*source.overrides, *_chosen(run.resolved), *(_repeats(source) if compared else ())]
+    compared, part = is_compared(run), run.resolved.get("part")
+    settings = [*source.overrides, *_chosen(run.resolved)]
+    if compared and "repeats" not in source.spec.model_fields_set:  # a run with a baseline would have ten
+        settings.append(f"repeats={source.spec.least_repeats}")
     return (
         *("testbed", "run", spec_name(source.spec.name)),
         *(word for setting in settings for word in ("--set", setting)),
-        *_part(run.resolved),
-        *(() if run.resolved.get("part") else _only(run, records, source)),
+        *(("--part", f"{part[0]}/{part[1]}") if part else _only(run, records, source)),
         *(("--found", RUN) if run.resolved.get(FOUND) else ()),
-        *(_baseline(run) if compared else ()),
+        *(("--baseline", RUN, *(word for name in _allowed(run) for word in ("--allow", name))) if compared else ()),
         *("--out", OUT),
     )
 
@@ -132,10 +133,6 @@ def is_compared(run: Run) -> bool:
     return not is_simulated(run) and any(trial.valid_in(name) for trial in run.finished for name in METRICS)
 
 
-def _baseline(run: Run) -> tuple[str, ...]:
-    return "--baseline", RUN, *(word for name in _allowed(run) for word in ("--allow", name))
-
-
 def _chosen(resolved: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings that ``fit`` stood for; with ``--found``, a run takes it from there."""
     if resolved.get(FOUND):
@@ -146,16 +143,6 @@ def _chosen(resolved: Mapping[str, Any]) -> Iterator[str]:
     if fitted.pace_s:
         paces = ", ".join(f"{batch}: {pace_s:.9g} s" for batch, pace_s in fitted.pace_s.items())
         yield f"workload.compute.pace={{{paces}}}"
-
-
-def _repeats(source: Source) -> list[str]:
-    """A run with a baseline would have ten repeats."""
-    return [] if "repeats" in source.spec.model_fields_set else [f"repeats={source.spec.least_repeats}"]
-
-
-def _part(resolved: Mapping[str, Any]) -> tuple[str, ...]:
-    part = resolved.get("part")
-    return ("--part", f"{part[0]}/{part[1]}") if part else ()
 
 
 def _only(run: Run, records: Records, source: Source) -> list[str]:
