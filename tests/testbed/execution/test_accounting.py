@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SPEC
-from test_testing import JOBS
 
 from testbed.base.errors import WorkerError
 from testbed.evidence.referee import Referee
@@ -23,6 +21,9 @@ from testbed.testing import IdealPlace
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.kinds.asked import Change
+
+from ..conftest import SPEC
+from ..test_testing import JOBS
 
 
 def seen_of(text: str, folder: Path) -> tuple[Trial, Observed, Callable[[], Outcome]]:

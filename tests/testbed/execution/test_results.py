@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench
 
 from testbed.analysis.tables.queues import COLUMNS
 from testbed.execution import results
@@ -17,6 +16,8 @@ from testbed.experiment.expand import trials
 from testbed.lab.measurements import Queues, Waited
 from testbed.recovery.deaths import undisturbed
 from testbed.spec import read
+
+from ..bench import Bench
 
 SPEC = """\
 name: results

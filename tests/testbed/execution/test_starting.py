@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fake_lab import FakeLab
 
 from testbed.control.feed import Feed
 from testbed.execution import several, supervise
@@ -20,6 +19,8 @@ from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.job import Job
+
+from ..fake_lab import FakeLab
 
 SPEC = """
 name: jobs
