@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from testbed.base.columns import columns
 from testbed.base.units import rate_text
-from testbed.capacity.load import load_of
-from testbed.capacity.model import PRICES, Capacity, fitted, units
+from testbed.capacity.model import PRICES, Capacity, fitted, load_of, units
 from testbed.evidence.referee import Referee
 from testbed.experiment.ladder import GUESS_BPS_PER_CORE, RUNGS, Rung, climb, recorded, step, trial_of
 from testbed.lab.netns import NetnsLab

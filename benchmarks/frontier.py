@@ -16,8 +16,7 @@ from pathlib import Path
 
 from testbed.base.columns import columns
 from testbed.base.units import rate_text
-from testbed.capacity.load import in_all_bps
-from testbed.capacity.model import certified
+from testbed.capacity.model import certified, in_all_bps
 from testbed.evidence.referee import Referee
 from testbed.experiment.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps, recorded, trial_of
 from testbed.lab.netns import NetnsLab

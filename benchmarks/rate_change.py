@@ -29,7 +29,7 @@ from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Completed
 from testbed.perturb.kinds.base import Context, Perturbation
-from testbed.perturb.kinds.rate import Step
+from testbed.perturb.kinds.links import Step
 from testbed.perturb.schedule import schedule
 from testbed.topologies.build import build
 

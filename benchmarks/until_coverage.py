@@ -17,7 +17,7 @@ from scipy import stats
 
 from testbed.analysis.numbers.statistics import Values, median
 from testbed.base.columns import columns
-from testbed.spec.repeats import Until
+from testbed.spec.model import Until
 
 CELLS = 2000
 SCATTERS = (0.01, 0.03, 0.06, 0.10)

@@ -22,9 +22,8 @@ from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
 from testbed.experiment.resume import with_found_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
-from testbed.experiment.runner import Here, Runner
+from testbed.experiment.runner import Here, Runner, Stopped
 from testbed.experiment.selection import ALL, Wanted
-from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
 from testbed.spec import Spec, load

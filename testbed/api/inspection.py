@@ -94,20 +94,17 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
         return "\n".join([*lines, f"  fix          {found['fix']}"])
     bound, whole = (time_text(one[name], measured=True) for name in ("bound_s", "round_s"))
     least = kinds.of(plan).wording.least_gst(bound, whole)
+    crossing = one["cross_rack_bytes"]  # not known where racks are not
+    between = "" if crossing is None else f", of which {size_text(crossing)} between racks"
     lines += [
         f"  rounds       {one['rounds']}",
-        f"  wire bytes   {size_text(one['wire_bytes'])}{_between_racks(one['cross_rack_bytes'])}",
+        f"  wire bytes   {size_text(one['wire_bytes'])}{between}",
         f"  least GST    {least}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
         f"{one['goodput']:.1%} of their rate is payload, and a burst passes before it counts",
         "",
         lay_out(("link", "rate", "bytes", "busy"), _rows(one), 1),
     ]
     return "\n".join(lines)
-
-
-def _between_racks(count: float | None) -> str:
-    """Write the bytes that leave a rack for another; nothing where racks are not known."""
-    return "" if count is None else f", of which {size_text(count)} between racks"
 
 
 def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:

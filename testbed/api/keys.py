@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from testbed.spec import json_schema, lookup, new
+from testbed.spec import json_schema, lookup
 
 
 def keys(asked: str = "") -> list[lookup.Shown]:
@@ -29,4 +29,4 @@ def begin(name: str, template: str, folder: Path) -> list[Path]:
         UsageError: there is no such template, or the name cannot be an experiment's.
         OutputError: a file is there already, or cannot be written.
     """
-    return new.write(folder, name, template)
+    return json_schema.write_new(folder, name, template)

@@ -56,11 +56,11 @@ def lab_of(spec: Path, overrides: Sequence[str], backend: str | None, inventory:
 
 def _own_lab(spec: Path, overrides: Sequence[str]) -> str:
     """Name of the lab that a spec names; empty where it names none, or cannot be read, which its reader says better."""
-    from testbed.spec import override, yaml
+    from testbed.spec import yaml
 
     try:
         settings = yaml.parse(yaml.read_text(spec), str(spec))
-        override.apply(settings, overrides)
+        yaml.override(settings, overrides)
     except TestbedError:
         return ""
     return str(settings.get("lab", ""))

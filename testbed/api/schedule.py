@@ -15,7 +15,7 @@ from testbed.base.errors import SpecError
 from testbed.base.units import time_text
 from testbed.experiment.batch_file import Asked, load
 from testbed.workloads.kinds.fabric.scheduling import batch as scheduler
-from testbed.workloads.kinds.fabric.scheduling.model import Schedule, Transfer, Way
+from testbed.workloads.kinds.fabric.scheduling.model import Schedule, Transfer
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 
@@ -37,8 +37,20 @@ class Scheduled:
                 {"worker": self._worker(one), "reason": why.value} for one, why in self.schedule.dropped.items()
             ],
             "direct": self._workers(way.direct),
-            "groups": self._groups(way),
-            "transfers": [self._transfer(one) for one in self._transfers],
+            "groups": [
+                {"aggregator": self._name(group.aggregator), "members": self._workers(group.members)}
+                for group in way.groups
+            ],
+            "transfers": [
+                {
+                    "from": self._name(one.source),
+                    "to": self._name(one.target),
+                    "start_s": one.start_s,
+                    "end_s": one.end_s,
+                    "members": self._workers(one.members),
+                }
+                for one in self._transfers
+            ],
             "average_s": way.average_s,
             "total_s": way.total_s,
             "divergence": replicated.divergence if replicated else None,
@@ -119,21 +131,6 @@ class Scheduled:
         replicated = self.schedule.replicated
         both = (*self.schedule.way.transfers, *(replicated.way.transfers if replicated else ()))
         return sorted(both, key=lambda one: (one.start_s, one.end_s))
-
-    def _transfer(self, one: Transfer) -> dict[str, Any]:
-        return {
-            "from": self._name(one.source),
-            "to": self._name(one.target),
-            "start_s": one.start_s,
-            "end_s": one.end_s,
-            "members": self._workers(one.members),
-        }
-
-    def _groups(self, way: Way) -> list[dict[str, Any]]:
-        return [
-            {"aggregator": self._name(group.aggregator), "members": self._workers(group.members)}
-            for group in way.groups
-        ]
 
     def _workers(self, ids: Iterable[int]) -> list[str]:
         return [self._worker(one) for one in ids]

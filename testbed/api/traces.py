@@ -23,9 +23,8 @@ from testbed.files.writing import whole_file, write_json
 from testbed.run_directory import stored
 from testbed.spec import load
 from testbed.spec.grid import BATCH
-from testbed.trial.identity import identity
 from testbed.trial.job import Job
-from testbed.trial.model import Trial
+from testbed.trial.model import Trial, identity
 from testbed.workloads.job import Replay
 from testbed.workloads.kinds.parts import ModelParallel
 from testbed.workloads.learning.replay import FORWARD

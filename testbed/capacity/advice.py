@@ -10,7 +10,7 @@ from typing import Any
 from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text
 from testbed.capacity.cache import Known
-from testbed.capacity.load import Load, load_of, not_known
+from testbed.capacity.model import Load, load_of, not_known
 from testbed.lab.choice import DEFAULT
 from testbed.trial.model import Trial
 

@@ -139,22 +139,11 @@ def _keep(measured: Machine, path: Path, of: Machine) -> None:
     entry = {**(own[-1] if own else {}), "machine": of, **measured}
     with named_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _refuse_strangers(path)
-    write_bytes(path, _text([*others[1 - MOST_MACHINES :], entry]), mode=0o600)
-
-
-def _text(entries: Sequence[dict[str, Any]]) -> bytes:
-    return (json.dumps({"schema": SCHEMA, "machines": entries}, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _refuse_strangers(path: Path) -> None:
-    """
-    Raises:
-        OutputError: the folder is somebody else's, who could read or change what is written there.
-    """
     owner = path.parent.stat().st_uid
-    if owner != os.geteuid():
+    if owner != os.geteuid():  # who could read or change what is written there
         raise OutputError(f"{path.parent} belongs to user {owner}", fix="set XDG_CACHE_HOME to a directory of your own")
+    kept = {"schema": SCHEMA, "machines": [*others[1 - MOST_MACHINES :], entry]}
+    write_bytes(path, (json.dumps(kept, indent=1, allow_nan=False) + "\n").encode(), mode=0o600)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

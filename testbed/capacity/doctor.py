@@ -15,7 +15,7 @@ from pathlib import Path
 
 from testbed.base.extras import pip
 from testbed.capacity.advice import MEASURE, carried_text
-from testbed.capacity.cache import Known, known
+from testbed.capacity.cache import known
 from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
 from testbed.machine.cgroups import Limits, limits
@@ -39,7 +39,11 @@ TOOLS = {
 def checks() -> list[Prerequisite]:
     """Look at everything; takes about a second."""
     labs = [check for place in places().values() for check in place.checks()]
-    return [*_machine(), _capacity(known()), *labs, *_pytorch(), *_tools(), *_of_kinds()]
+    found = known()
+    carried = carried_text(found) if found.capacity else found.trouble or "not measured"
+    # That nothing is known is no fault of the machine's.
+    capacity = Prerequisite("capacity", found.capacity is not None, carried, None if found.capacity else MEASURE)
+    return [*_machine(), capacity, *labs, *_pytorch(), *_tools(), *_of_kinds()]
 
 
 def _machine() -> Iterator[Prerequisite]:
@@ -93,12 +97,6 @@ def _receive_buffers(most: str | None) -> Iterator[Prerequisite]:
     ok = int(most) >= ROOM_BYTES
     detail = f"{int(most) >> 10} KiB for bursts over links that lose packets, {ROOM_BYTES >> 10} KiB wanted"
     yield Prerequisite("receive buffers", ok, detail, None if ok else f"sudo sysctl -w net.core.rmem_max={ROOM_BYTES}")
-
-
-def _capacity(found: Known) -> Prerequisite:
-    """Tell what is known of what this machine carries; that nothing is known is no fault of the machine's."""
-    detail = carried_text(found) if found.capacity else found.trouble or "not measured"
-    return Prerequisite("capacity", found.capacity is not None, detail, None if found.capacity else MEASURE)
 
 
 def _pytorch() -> Iterator[Prerequisite]:

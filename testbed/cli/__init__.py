@@ -103,16 +103,11 @@ def main() -> None:
     try:
         _call()
     except TestbedError as error:
-        if _wants_json(sys.argv[1:]):
+        if "--json" in sys.argv[1:] and sys.argv[1] != "exec":  # a program reads standard output
             told = {name: text and _shown(text) for name, text in as_json(error).items()}
             print(json.dumps({"error": told}))
         print(_shown(f"error: {error}"), file=sys.stderr)
         sys.exit(code_for(error))
-
-
-def _wants_json(words: Sequence[str]) -> bool:
-    """Whether a program reads standard output; it is then told of errors there, too."""
-    return "--json" in words and words[0] != "exec"
 
 
 def _shown(text: str) -> str:

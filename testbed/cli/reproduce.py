@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -78,7 +78,9 @@ def reproduce(
         all_ran = reproduction.measure(claims, place, full, lambda left: reporter(left, console), changed, tell)
         decided, page = reproduction.decide(chosen, claims, place, full, backend)
     except KeyboardInterrupt:
-        _interrupted(place)
+        with suppress(OSError):  # the terminal may be gone
+            print(f"interrupted: finished trials are kept in {place}; the same command goes on", file=sys.stderr)
+        sys.exit(exits.INTERRUPTED)
     if as_json:
         told = [reproduction.as_json(one) for one in decided]
         print_json({"paper": chosen.name, "full": full, "page": str(page), "claims": told})
@@ -137,9 +139,3 @@ def _print_checks(one: Decided, every: bool) -> None:
     for check in shown:
         why = f": {check.why}" if check.why else ""
         show(f"  {check.verdict}: {check.says}{why}")
-
-
-def _interrupted(out: Path) -> NoReturn:
-    with suppress(OSError):  # the terminal may be gone
-        print(f"interrupted: finished trials are kept in {out}; the same command goes on", file=sys.stderr)
-    sys.exit(exits.INTERRUPTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,8 +39,5 @@ def theory(claim: Claim = None, as_json: AsJson = False) -> None:
 
 
 def _text(name: str, of: Table) -> str:
-    return "\n".join([f"{name}: {of.title}", "", table(of.header, of.rows, of.left), *_apart(of.notes)])
-
-
-def _apart(notes: Sequence[str]) -> list[str]:
-    return ["", *notes] if notes else []
+    notes = ["", *of.notes] if of.notes else []
+    return "\n".join([f"{name}: {of.title}", "", table(of.header, of.rows, of.left), *notes])

@@ -69,7 +69,7 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if not any(record.get("accuracy") for record in records):
         header = [name for name in header if name not in (ACCURACY, TO_ACCURACY)]
-    if any(_has_staleness(record) for record in records):
+    if any((record["metrics"] or {}).get("staleness_max") is not None for record in records):
         header.insert(header.index(ERROR) + 1, STALE)
     if any(attempt_count(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
@@ -349,7 +349,3 @@ def _older(records: Records) -> str:
     done = [one for one in records if one["status"] == "done" and has_iterations(one)]
     labels = dict.fromkeys(one["label"] for one in done if not _has_setup(one))
     return f"; not known of trials of earlier versions, whose JCT has most of it: {', '.join(labels)}" if labels else ""
-
-
-def _has_staleness(record: Record) -> bool:
-    return (record["metrics"] or {}).get("staleness_max") is not None

@@ -59,7 +59,12 @@ def merged(parts: Sequence[Path], out: Path, run_code: bool = False) -> Merged:
 
 
 def _merged(parts: Sequence[Path], out: Path) -> Merged:
-    _check_parts(parts)
+    for i, part in enumerate(parts):
+        check_run(part)
+        if part.resolve() in [one.resolve() for one in parts[:i]]:
+            raise UsageError(f"{part} is given twice", fix="give each part once")
+        check_idle(part)
+        _check_same(parts[0], part)
     found_in = {part: records(part) for part in parts}
     chosen = _chosen(found_in)
     # Files that the spec names are looked for in its folder, which may be on one of the machines only.
@@ -84,16 +89,6 @@ def _merged(parts: Sequence[Path], out: Path) -> Merged:
     several = [trial for trial in chosen if sum(trial in one for one in found_in.values()) > 1]
     run = Run(out, source.spec.arms[0].title, found, planned.loose(by_id), planned.promise(by_id))
     return Merged(run, missing, {trial: chosen[trial][0] for trial in several})
-
-
-def _check_parts(parts: Sequence[Path]) -> None:
-    first = parts[0]
-    for i, part in enumerate(parts):
-        check_run(part)
-        if part.resolve() in [one.resolve() for one in parts[:i]]:
-            raise UsageError(f"{part} is given twice", fix="give each part once")
-        check_idle(part)
-        _check_same(first, part)
 
 
 def _check_same(first: Path, other: Path) -> None:

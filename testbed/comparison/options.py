@@ -69,14 +69,13 @@ def _pair(text: str, known: Sequence[Collection[str]]) -> tuple[str, str]:
         wrong = [
             [(*side, label) for side, label in zip(sides, way, strict=True) if label not in side[1]] for way in ways
         ]
-        lacks = [f"{side} has no arm {label!r}, only {_quoted(has)}" for side, has, label in min(wrong, key=len)]
+        lacks = [
+            f"{side} has no arm {label!r}, only {', '.join(map(repr, has)) or 'no arm at all'}"
+            for side, has, label in min(wrong, key=len)
+        ]
         fix = "write --arms BASE=NEW with one label of each side"
         raise UsageError(f"--arms {text}: {'; '.join(lacks)}", fix=fix)
     return found[0]
-
-
-def _quoted(labels: Collection[str]) -> str:
-    return ", ".join(map(repr, labels)) or "no arm at all"
 
 
 def known_metric(option: str, name: str) -> None:

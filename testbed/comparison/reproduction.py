@@ -34,7 +34,7 @@ from testbed.run_directory.resolved import chosen, fitted_scale, resolved
 from testbed.run_directory.stored import made
 from testbed.spec import Source
 from testbed.spec import load as load_spec
-from testbed.trial.identity import PATIENCE
+from testbed.trial.model import PATIENCE
 
 EXPERIMENTS = PACKAGE.parent / "experiments"
 MODES = {False: "quick", True: "full"}

@@ -19,10 +19,8 @@ from testbed.evidence import sum_check
 from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.links import link_records
 from testbed.evidence.referee import Referee
-from testbed.execution import correctness, link_load, queues, results, scripts, several, transfers
-from testbed.execution.observed import Lines, Observed
-from testbed.execution.outcome import Outcome
-from testbed.execution.predicting import predicted
+from testbed.execution import correctness, link_load, results, scripts, several
+from testbed.execution.observed import Lines, Observed, Outcome
 from testbed.perturb.circuits import reconfigured_cost
 from testbed.recovery.deaths import Course, switches, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
@@ -30,6 +28,7 @@ from testbed.trial import phases
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import Told
 
 
@@ -63,8 +62,8 @@ def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Fi
         correctness.check_loss(told.samples, job.losing)
     outcome.record |= summary(trial, job, seen, told) | more
     start_s, end_s = window(job, seen, told)
-    outcome.queues = queues.table(seen.queues, start_s, end_s)
-    outcome.transfers = transfers.table(told.transfers, start_s)
+    outcome.queues = results.queues_table(seen.queues, start_s, end_s)
+    outcome.transfers = results.transfers_table(told.transfers, start_s)
     if told.calls is not None:
         moments = ("asked_s", "came_s", "done_s")
         outcome.collectives = told.calls.assign(**{name: told.calls[name] - start_s for name in moments})
@@ -133,6 +132,9 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     course, probes, done = courses[job.name], seen.of("probe"), seen.of("done", job) if told_of else []
     ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    # The most that jobs which failed can have put on any link; how many they did put there is not known.
+    failed = [each for each in trial.jobs if each.name in seen.failed]
+    broken_off_bytes = sum(float(each.cost.link_bytes.max()) * each.iterations for each in failed)
     events = timeline(seen.events, start_s)
     found = fidelity.Seen(
         trial=trial,
@@ -158,7 +160,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         events=events,
         course=course,
         bounds=bounds_of(job, told.samples, course.phases, events) if told_of and job.kind.sums_together else None,
-        spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
+        spoilt_bytes=told.spoilt_bytes + broken_off_bytes,
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
         is_simulated=seen.is_simulated,
         machines=seen.lab.get("underlay") or (),
@@ -167,7 +169,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     return {
         **of_samples,
         "links": link_load.recorded(job, found.links),
-        "queues": queues.record(seen.queues),
+        "queues": results.queues_record(seen.queues),
         "events": events,
         "probes": found.rates,
         "round_trips": found.round_trips,
@@ -229,12 +231,6 @@ def check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files, 
     correctness.check_weights(found)
 
 
-def _broken_off_bytes(trial: Trial, seen: Observed) -> float:
-    """Return the most bytes that jobs which failed can have put on any link; how many they did put there is not
-    known."""
-    return sum(float(job.cost.link_bytes.max()) * job.iterations for job in trial.jobs if job.name in seen.failed)
-
-
 def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Count the processes that wrote checkpoints, and the checkpoints of the one that wrote most; add up the bytes of
     all, and find the longest time (s)."""
@@ -278,3 +274,26 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
     """Add up the bytes that all processes handed to TCP; None where a library does not say."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def predicted(job: Job, events: Sequence[Mapping[str, Any]], told: Told) -> Mapping[str, float]:
+    """Return predicted numbers by names of metrics; none if links were blocked, or nobody knows how they changed.
+
+    Args:
+        events: events of the trial's record, see :func:`testbed.control.conductor.timeline`.
+    """
+    changes = rate_changes(events)
+    return {} if changes is None else job.predicted(changes, told.norms)
+
+
+def rate_changes(events: Sequence[Mapping[str, Any]]) -> list[Change] | None:
+    """List the changes of rates, each at the moment it was done; None if a link was blocked, or a change has failed or
+    was not done in the end."""
+    begun = [event for event in events if event.get("links") and event["begun_s"] is not None]
+    if any(event["links"]["blocked"] or event["error"] or event["done_s"] is None for event in begun):
+        return None
+    ordered = sorted(begun, key=lambda event: float(event["done_s"]))
+    return [
+        Change(event["done_s"], {int(link): float(rate) for link, rate in event["links"]["rate_bps"].items()})
+        for event in ordered
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pandas as pd
 from testbed.analysis.metrics import ends_s
 from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
-from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
-from testbed.execution.saved import whole
+from testbed.evidence.referee import REFERENCE, ROUNDED, Referee, read_weights
+from testbed.files.foreign import UnfitError
 from testbed.recovery.deaths import Course
 from testbed.trial import job_files
 from testbed.trial.files import Files
@@ -144,3 +145,24 @@ def check_weights(found: Mapping[str, Any]) -> None:
             f"changed; rounding explains {found['training_allowed']:.2g}",
             fix="mend the scheme, or whatever else made the workers train on other samples or take other steps",
         )
+
+
+def whole(job: Job, files: Files, keeper: str) -> Path:
+    """Return the file with all weights: the ``keeper``'s, unless each worker has a part of them only.
+
+    Raises:
+        TrialError: a worker's file holds something else than its part, or workers that hold the same part differ.
+    """
+    if (model := job.kind.model_parallel) is None:
+        return files.weights(keeper)
+    found = []
+    for worker, count in zip(job.workers, model.held(job.plan), strict=True):
+        try:
+            found.append(read_weights(files.weights(worker), count))
+        except UnfitError as error:
+            raise TrialError(
+                f"the weights of {worker}: {error}", fix=f"see what {files.called(worker)} did to its file"
+            ) from error
+    path = files.collected(job.name)
+    np.save(path, model.collected(job.plan, found))
+    return path

@@ -10,17 +10,15 @@ from pathlib import Path
 from testbed.base.errors import DiskFullError, TrialError
 from testbed.evidence.referee import Referee
 from testbed.execution.accounting import account, told_by_processes
-from testbed.execution.outcome import Outcome
+from testbed.execution.observed import Outcome
 from testbed.execution.place import Place
-from testbed.execution.record import blank
-from testbed.execution.room import blame_full_disk, check_room, needed_bytes
-from testbed.execution.several import joined
+from testbed.execution.several import blank_trial, joined
 from testbed.execution.so_far import Tick
-from testbed.execution.working_files import working_files
+from testbed.execution.working_files import blame_full_disk, check_room, needed_bytes, working_files
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.model import Trial
 
-__all__ = ["Outcome", "Tick", "blank", "execute"]
+__all__ = ["Outcome", "Tick", "blank_trial", "execute"]
 
 
 def execute(
@@ -35,7 +33,7 @@ def execute(
     """
     check_unchanged(trial)
     started, began_s = datetime.now(UTC), time.monotonic()
-    record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
+    record = blank_trial(trial) | {"started": started.isoformat(timespec="seconds")}
     outcome = Outcome({})
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:

@@ -13,7 +13,7 @@ import numpy as np
 
 from testbed.evidence.links import LinkRecord
 from testbed.perturb.circuits import Carried, History
-from testbed.topologies.model import Burst, Path, Topology
+from testbed.topologies.model import Path, Topology
 from testbed.trial.job import Job
 from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
@@ -78,13 +78,12 @@ def _of_bursts(trial: Trial, probes: Lines) -> Iterator[_Count]:
     for burst, local, remote in burst_addresses(trial.topology):
         sender, receiver = told.get((burst.src, local)), told.get((burst.dst, remote))
         if sender is not None and receiver is not None:  # else the process of one of them died
-            there, back = (trial.topology.connections(*pair)[burst.connection] for pair in _both_ways(burst))
+            there, back = (
+                trial.topology.connections(*pair)[burst.connection]
+                for pair in ((burst.src, burst.dst), (burst.dst, burst.src))
+            )
             yield there, max(0.0, sender["sent_bytes"] - receiver["bytes"] / trial.network.goodput)
             yield back, receiver["acknowledged_bytes"]
-
-
-def _both_ways(burst: Burst) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (burst.src, burst.dst), (burst.dst, burst.src)
 
 
 def _by_nic(trial: Trial, probes: Lines) -> dict[tuple[int, str], Mapping[str, Any]]:

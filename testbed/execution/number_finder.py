@@ -1,7 +1,7 @@
 """Finds numbers in texts by regular expressions, from standard input to standard output: JSON, then a line of it for
 each expression.
 
-Run by its path (:mod:`testbed.execution.log_numbers`), and imports nothing of ours, so that it starts at once.
+Run by its path (:mod:`testbed.execution.logged`), and imports nothing of ours, so that it starts at once.
 """
 
 import json

@@ -18,14 +18,14 @@ from testbed.control.registry import Beside, Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
-from testbed.execution import bursts, stage, supervise
+from testbed.execution import probing, stage, supervise
 from testbed.execution.observed import Observed
 from testbed.execution.probing import MARK, PROBES, Means
 from testbed.execution.processes import processes_of
-from testbed.execution.room import most_said_bytes
 from testbed.execution.so_far import Tick
 from testbed.execution.starting import Starting
 from testbed.execution.switching import Switching
+from testbed.execution.working_files import most_said_bytes
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Interruption
@@ -48,10 +48,10 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
     lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
-        probers = bursts.probers(trial, files, congestion_control) if trial.is_probed_before else []
+        probers = probing.probers(trial, files, congestion_control) if trial.is_probed_before else []
     idle = calibration.measure(trial.topology, lab, settings)
     # Now, for the trial's processes can write to the same folders.
-    before = bursts.measured(trial, lab, replace(files, stage=bursts.MARK), probers)
+    before = probing.measured(trial, lab, replace(files, stage=probing.BEFORE), probers)
     means = Means(trial, lab, files, congestion_control, before)
     with _tenants(trial, lab, files):
         trial = stage.decided(trial, lambda probe: PROBES[probe](means))

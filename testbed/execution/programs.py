@@ -21,9 +21,8 @@ from testbed.control.feed import Feed
 from testbed.control.registry import Controller
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import outputs, scripts, supervise
-from testbed.execution.launched import left_out, rank_environment
+from testbed.execution.launched import left_out, rank_environment, search_path
 from testbed.execution.observed import Lines
-from testbed.execution.search import search_path
 from testbed.execution.so_far import Tick
 from testbed.lab import homes
 from testbed.lab.base import SHARED_VARIABLE, Lab
@@ -48,7 +47,15 @@ COMPUTING = 10
 
 
 class Programs:
-    """Ranks of a program, as :class:`testbed.execution.processes.Processes`; they tell nothing while they run."""
+    """Ranks of a program, which tell nothing while they run.
+
+    Attributes:
+        files: files that they read and write.
+        launches: launches for the lab, which starts them in this order.
+        samples: files that are read while processes run, by process; None for a process that writes none that can be.
+        signs: signs of life that they give.
+        instead: words about what would go on without a node, to end an error's fix with; empty if nothing would.
+    """
 
     instead = ""
 

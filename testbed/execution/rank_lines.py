@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,10 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         slow_rows_of=str(hello.get("torch", "")) if hello.get("slow_rows") else None,
         calls=[_call(line) for line in by["call"]],
         marks_s=sorted(line["time"] for line in by["mark"]),
-        logged=_logged(by["log"]),
+        logged=[
+            Logged(line["time"], {name: float(value) for name, value in line["values"].items()})
+            for line in sorted(by["log"], key=lambda line: float(line["time"]))
+        ],
         groups={line["group"]: tuple(line["ranks"]) for line in by["group"]},
         compared=[
             Compared(line["group"], line["seq"], line["dtype"], float(line["largest_relative"])) for line in by["check"]
@@ -160,15 +163,11 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         overruns=[(line["time"], line["overrun_s"]) for line in by["pace"]],
         nonfinite=[(line["group"], line["seq"], line["where"]) for line in by["nonfinite"]],
         failed=[
-            Failed(rank, line["group"], line["op"], line.get("seq"), _in_a_line(line["error"]))
+            Failed(rank, line["group"], line["op"], line.get("seq"), printable(" ".join(why.split())))
             for line in sorted(by["failed"], key=lambda line: float(line.get("time") or 0.0))
+            for why in [line["error"][:LONGEST_WHY]]  # a printable line, whatever a rank has written
         ],
     )
-
-
-def _in_a_line(said: str) -> str:
-    """Make one printable line of an error, for people's terminals, whatever a rank has written."""
-    return printable(" ".join(said[:LONGEST_WHY].split()))
 
 
 def _call(line: Mapping[str, Any]) -> Call:
@@ -190,10 +189,3 @@ def _call(line: Mapping[str, Any]) -> Call:
         asking_s=line.get("asking_s") or 0.0,
         came_s=None if line.get("came_s") is None else min(max(line["came_s"], asked_s), done_s),
     )
-
-
-def _logged(lines: Sequence[Mapping[str, Any]]) -> list[Logged]:
-    return [
-        Logged(line["time"], {name: float(value) for name, value in line["values"].items()})
-        for line in sorted(lines, key=lambda line: float(line["time"]))
-    ]

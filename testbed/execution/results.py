@@ -1,4 +1,4 @@
-"""Results of a finished trial: metrics from its samples, its JSON, its Parquet table and its row in results.csv."""
+"""Results of a finished trial: metrics from its samples, its JSON, its Parquet tables and its row in results.csv."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from testbed.analysis.tables.parquet import packed
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.files.writing import write_bytes
+from testbed.lab.measurements import Queues, Waited
 from testbed.trial.job import Job
 from testbed.trial.phases import Phase, contributions, gst_theory_s, wire_bytes
 from testbed.workloads.kinds.evidence import Exchanged
+from testbed.workloads.kinds.transfers import Carried
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters with which a formula begins."""
@@ -160,3 +162,47 @@ def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | Non
     writer.writeheader()
     writer.writerows({name: _no_formula(value) for name, value in one.items()} for one in rows)
     write_bytes(path, text.getvalue().encode(), folder=folder)
+
+
+_OF_QUEUES = ("link", "most_bytes", "drops", "marks")
+
+
+def queues_table(seen: Queues | None, start_s: float, end_s: float) -> pd.DataFrame | None:
+    """Return a row for each window and directed link where something waited, or was dropped or marked, by time and
+    link; None where the lab cannot tell.
+
+    Times are relative to ``start_s``. Windows that begin before it are left out, since bursts that measure links are in
+    them, and so are those from ``end_s`` on.
+    """
+    if seen is None:
+        return None
+    found = pd.DataFrame(list(seen.windows), columns=list(Waited._fields)).rename(columns={"directed_link": "link"})
+    found = found.astype({name: int if name in _OF_QUEUES else float for name in found})  # also where there is no row
+    found = found[(found["start_s"] >= start_s) & (found["start_s"] < end_s)].reset_index(drop=True)
+    lasts_s = found["window_s"].clip(upper=end_s - found["start_s"])
+    return found.assign(start_s=found["start_s"] - start_s, window_s=lasts_s)
+
+
+def queues_record(seen: Queues | None) -> dict[str, Any] | None:
+    """Return what the trial's JSON says of the readings; None where the lab cannot read queues."""
+    if seen is None:
+        return None
+    return {"readings": seen.readings, "cost_s": seen.cost_s, "problem": seen.problem}
+
+
+_OF_TRANSFERS = ("from", "to", "purpose", "members", "shard")
+_MOMENTS = ("start_s", "end_s", "arrived_s")
+_NAMES = {"source": "from", "target": "to"}
+
+
+def transfers_table(told: Sequence[Carried] | None, start_s: float) -> pd.DataFrame | None:
+    """Return a row for each transfer, in the order in which they were to begin, with times relative to ``start_s``;
+    None for a kind that plans none."""
+    if told is None:
+        return None
+    found = pd.DataFrame(list(told), columns=list(Carried._fields)).rename(columns=_NAMES)
+    found = found.astype(
+        {name: int if name in _OF_TRANSFERS else float for name in found}
+    )  # also where nobody told, or no row
+    found = found.assign(**{name: found[name] - start_s for name in _MOMENTS})
+    return found.sort_values(["start_s", "from", "to"], ignore_index=True)

@@ -12,9 +12,9 @@ import pandas as pd
 from testbed.base.errors import TrialError
 from testbed.base.listing import shortened
 from testbed.control import endings
-from testbed.execution import log_numbers, logged, rank_lines
+from testbed.execution import logged, rank_lines
 from testbed.execution.observed import Lines, Observed
-from testbed.execution.room import most_said_bytes
+from testbed.execution.working_files import most_said_bytes
 from testbed.lab.programs import Launch
 from testbed.spec.workload.base import Reading, Synchronised
 from testbed.topologies.addressing import Addresses, plan
@@ -178,7 +178,7 @@ def _printed(trial: Trial, job: Job, files: Files) -> dict[str, Any]:
     patterns = reading(trial).metrics
     if not patterns:
         return {}
-    logs = log_numbers.read([files.log(name) for name in job.workers], patterns)
+    logs = logged.read([files.log(name) for name in job.workers], patterns)
     return {"logged": logs.numbers, "left_out": list(logged.not_found(logs, patterns))}
 
 
@@ -199,7 +199,7 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
         rank_lines.check_end(seen.lines[name], name)
     ranks = [one for one in rows if one is not None]
     found = _part(job).account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
-    logs = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
+    logs = logged.read([files.log(name) for name in job.workers], read.metrics)
     record = {
         "collectives": list(found.collectives),
         "logged": logs.numbers,

@@ -1,4 +1,5 @@
-"""The record of a trial whose jobs share a network: each job's results, and the verdict of the network."""
+"""The record of a trial that has not got anywhere, and of one whose jobs share a network: each job's results, and the
+verdict of the network."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from testbed.analysis.jobs import JOB
 from testbed.analysis.record.fields import blank_of
 from testbed.analysis.record.trial import Slot as RecordedSlot
 from testbed.analysis.record.trial import TrialRecord
+from testbed.analysis.record.version import SCHEMA
 from testbed.analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
-from testbed.execution import queues
-from testbed.execution.observed import Observed
-from testbed.execution.outcome import Outcome
+from testbed.execution import results
+from testbed.execution.observed import Observed, Outcome
 from testbed.execution.starting import Began, spans
 from testbed.fidelity import lower_bound
 from testbed.trial.job import Job
@@ -65,7 +66,7 @@ def joined(trial: Trial, outcomes: Mapping[str, Outcome], seen: Observed) -> Out
     *_, last = done.values()
     samples = {name: one.samples for name, one in done.items() if one.samples is not None}
     record = {key: last.record[key] for key in (*OF_NETWORK, "events")} | together(trial, found, samples)
-    waited = queues.table(seen.queues, *window(samples.values()))
+    waited = results.queues_table(seen.queues, *window(samples.values()))
     return Outcome(record, lab=seen.lab, queues=waited, jobs=samples)
 
 
@@ -152,3 +153,30 @@ def _verdict(jobs: Sequence[JobRecord], bound: Check) -> dict[str, Any]:
         "unwatched": [*dict.fromkeys(name for number in numbers for name in number["unwatched"])],
     }
     return {"verdict": verdict, "numbers": {JCT: whole}, "checks": [*checks, asdict(bound)]}
+
+
+def blank_trial(trial: Trial) -> dict[str, Any]:
+    """Make the record of a trial that has not got anywhere."""
+    job = trial.jobs[0]
+    work = job.known_work
+    known = {
+        "schema": SCHEMA,
+        "id": trial.id,
+        "identity": trial.identity,
+        "inputs": dict(trial.inputs),
+        "label": trial.label,
+        "topology": trial.network.topology_text,
+        "scheme": ", ".join(dict.fromkeys(one.scheme_text for one in trial.jobs)),
+        "kind": job.workload.kind,
+        "moves": job.kind.name,
+        "model": work.model if work else None,
+        "scale": work.scale if work else None,
+        "batch": trial.batch,
+        "repeat": trial.repeat,
+        "point": dict(trial.point),
+        "at": trial.at,
+        "iterations": trial.iterations,
+        "world": sum(one.world for one in trial.jobs),
+        "links_settings": trial.spec.links.model_dump(),
+    }
+    return blank_of(TrialRecord, known)

@@ -20,12 +20,11 @@ from testbed.base.units import size_text
 from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import simulated_ranks
+from testbed.execution import simulated_jobs
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.simulated_alone import Alone
 from testbed.execution.simulated_job import DONE, Played, lines, work_of
-from testbed.execution.simulated_jobs import Jobs
-from testbed.execution.simulated_messages import Messages
+from testbed.execution.simulated_jobs import Jobs, Messages
 from testbed.execution.simulated_timeline import LABS, ScheduleTimeline, flows_of, is_played, only_delays
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check
@@ -130,7 +129,10 @@ class Simulator:
             lab={"lab": trial.spec.lab},
             differs=None,
             readings=readings,
-            events=sorted([*timeline.records(end_s), *ran.moves], key=_begun_s),
+            events=sorted(
+                [*timeline.records(end_s), *ran.moves],
+                key=lambda one: math.inf if one.begun_s is None else one.begun_s,  # it may be 0
+            ),
             background=list(ran.flowed_bytes),
             circuits=timeline.history(end_s, ran.synchronised_bytes),
             lines=ran.lines,
@@ -140,7 +142,11 @@ class Simulator:
                 for name, process in job.members.items()
             ],
             courses={job.name: undisturbed(job) for job in trial.jobs},
-            began={job.name: _began(job, ran.lasted_s[job.name][0]) for job in trial.jobs},
+            began={
+                job.name: Began(job.own_slot.start_s, begun_s, begun_s, 0.0)
+                for job in trial.jobs
+                for begun_s, _ in [ran.lasted_s[job.name]]
+            },
             dark_s=ran.dark_s,
             is_played=True,
             is_simulated=True,
@@ -182,7 +188,7 @@ class Simulator:
                 messages = Messages(trial.jobs, wires, completed, trial.repeat)
                 said, lasted_s = messages.play(), messages.lasted_s
             else:
-                said = simulated_ranks.play(first, trace, wires, files, DONE, completed)
+                said = simulated_jobs.play_ranks(first, trace, wires, files, DONE, completed)
                 lasted_s = {first.name: (0.0, network.now_s)}
             return _Ran(said, lasted_s, network.carried_bytes(), wires.links.end_flows())
         arena = Arena(trial.topology, seed=seed, goodput=goodput, timeline=timeline, engine=engine, flows=flows)
@@ -208,15 +214,6 @@ def _told(played: Sequence[Played]) -> tuple[dict[str, Lines], dict[str, tuple[f
     """Return the lines of processes, and when jobs began and ended (s)."""
     told = {name: own for each in played for name, own in lines(each).items()}
     return told, {each.job.name: (each.begun_s, float(each.ends_s.max())) for each in played}
-
-
-def _begun_s(record: Record) -> float:
-    """Return when an event began, which may be at 0 s; infinite if it never did."""
-    return math.inf if record.begun_s is None else record.begun_s
-
-
-def _began(job: Job, begun_s: float) -> Began:
-    return Began(job.own_slot.start_s, begun_s, begun_s, 0.0)
 
 
 def _require_job(job: Job) -> None:

@@ -45,7 +45,9 @@ class Built:
         undrawn = (text, _links_key(topology_text, spec), gradient.tensors, own)
         if undrawn not in self._undrawn:
             self._undrawn[undrawn] = (
-                _plan_on(part, text, gradient) if part else build_plan(text, topology, gradient.tensors)
+                kinds.placed(build_plan(text, part.topology, gradient.tensors), part)
+                if part
+                else build_plan(text, topology, gradient.tensors)
             )
         plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
         key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
@@ -53,15 +55,6 @@ class Built:
             kinds.verify(plan, topology)
             self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
         return self._plans[key]
-
-
-def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
-    """Build what the scheme ``text`` does on some of a network's hosts, or on all in another order.
-
-    Raises:
-        SchemeError: it cannot, or its kind of trial knows no other hosts than all, by number.
-    """
-    return kinds.placed(build_plan(text, part.topology, gradient.tensors), part)
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:

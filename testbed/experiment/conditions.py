@@ -3,11 +3,12 @@ they run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from testbed.base.columns import Layout
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.experiment.provenance import congestion_control
@@ -104,7 +105,11 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         found[said] = firsts
     for trial in measured:
         if size_bytes := _certified_from_bytes(trial):
-            found.setdefault(_hardly_certified(trial, size_bytes), []).append(trial)
+            said = (
+                f"GST is too short to be certified within {trial.spec.certify:.1%}; that can be expected from a "
+                f"gradient of {size_text(size_bytes)} on, which takes a larger model, a smaller scale or a lower rate"
+            )
+            found.setdefault(said, []).append(trial)
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
     return [
         f"{'all trials' if len(ids) == len(firsts) else shortened(ids, SHOWN)}: {sentence}"
@@ -116,13 +121,6 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
 def is_hardly_certified(trial: Trial) -> bool:
     """Whether GST of some job takes too little time for its error to be as small as the spec's ``certify``."""
     return _certified_from_bytes(trial) is not None
-
-
-def _hardly_certified(trial: Trial, size_bytes: float) -> str:
-    return (
-        f"GST is too short to be certified within {trial.spec.certify:.1%}; that can be expected from a gradient of "
-        f"{size_text(size_bytes)} on, which takes a larger model, a smaller scale or a lower rate"
-    )
 
 
 def _certified_from_bytes(trial: Trial) -> float | None:
@@ -180,3 +178,68 @@ def _computing(trial: Trial) -> int:
 
 def _has_one_iteration(trial: Trial) -> bool:
     return any(job.iterations - job.work.warmup == 1 for job in trial.synchronised)
+
+
+JOBS_HEADER = (
+    "job",
+    "scheme",
+    "hosts",
+    "batch",
+    "gradient",
+    "submitted",
+    "begins",
+    "after",
+    "least GST",
+    "least JCT",
+)
+SHOWN_HOSTS = 4
+"""Hosts that a table names."""
+
+
+def predicted_jobs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """The predictions of a trial's jobs, for programs: ``planned_s`` is when a job begins if every job takes as long as
+    predicted, ``start_s`` when it is submitted, both after the trial's beginning."""
+    return [_predicted(job) for job in jobs]
+
+
+def _predicted(job: Job) -> dict[str, Any]:
+    slot, nodes = job.own_slot, job.network.topology.nodes
+    return {
+        "job": job.name,
+        "scheme": slot.scheme,
+        "model": job.work.model,
+        "batch": job.batch,
+        "iterations": job.iterations,
+        "world": job.world,
+        "hosts": [nodes[host].name for host in slot.hosts],
+        "served_by": [nodes[host].name for host in slot.served_by or ()],
+        "start_s": slot.start_s,
+        "planned_s": slot.planned_s,
+        "after": list(slot.after),
+        "gradient_bytes": job.gradient_bytes,
+        "gst_theory_s": job.gst_theory_s,
+        "jct_theory_s": job.jct_theory_s,
+        "wire_bytes_per_iteration": job.cost.wire_bytes,
+    }
+
+
+def jobs_lines(trial: Mapping[str, Any], lay_out: Layout) -> list[str]:
+    """The jobs of a trial for people."""
+    rows = [_row(job) for job in trial["jobs"]]
+    return [f"jobs of {trial['trial']}", lay_out(JOBS_HEADER, rows, spare=("gradient", "batch", "submitted")), ""]
+
+
+def _row(job: Mapping[str, Any]) -> list[str]:
+    least_s = job["jct_theory_s"]
+    return [
+        job["job"],
+        f"service {job['scheme']}" if job["served_by"] else job["scheme"],
+        shortened(job["hosts"], SHOWN_HOSTS),
+        str(job["batch"]),
+        size_text(job["gradient_bytes"]),
+        time_text(job["start_s"]),
+        time_text(job["planned_s"], measured=True),
+        ", ".join(job["after"]) or "-",
+        time_text(job["gst_theory_s"], measured=True),
+        "-" if least_s is None else time_text(least_s, measured=True),
+    ]

@@ -16,14 +16,14 @@ from pydantic import ValidationError, create_model
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group
 from testbed.base.units import time_text
-from testbed.execution.search import check as check_program
+from testbed.execution.launched import check_program as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.ordering import ordered
 from testbed.experiment.perturbations import check as check_perturbations
+from testbed.experiment.perturbations import check_restarts
 from testbed.experiment.placing import check_memory, placed
-from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import Service, planned
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import explain, together
@@ -78,7 +78,7 @@ def first_trials(source: Source) -> list[Trial]:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
     assert not source.wants_fit, "testbed.experiment.fit.fit finds the scale first"
-    assert not source.wants_pace, "testbed.experiment.pace.fit finds the paces first"
+    assert not source.wants_pace, "testbed.experiment.fit.fit_pace finds the paces first"
     return naming.distinct(_Cells(source).made())
 
 
@@ -96,7 +96,10 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     text = locate(arm.topology, folder)
     topology = built.topology(text, spec)
     for rate_bps in {link.rate_bps for link in topology.links}:
-        _check_rate(arm, spec, rate_bps)
+        try:
+            spec.place.limits.check_rate(rate_bps)
+        except SpecError as error:
+            raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
     return text, topology
 
 
@@ -321,13 +324,6 @@ def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
             f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
             fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
         )
-
-
-def _check_rate(arm: Arm, spec: Spec, rate_bps: int) -> None:
-    try:
-        spec.place.limits.check_rate(rate_bps)
-    except SpecError as error:
-        raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
 
 
 def _check_checkpoint(job: Job) -> None:

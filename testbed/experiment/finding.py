@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any
 
 from testbed.base.errors import SpecError, UsageError
-from testbed.experiment import pace
 from testbed.experiment.expand import first_trials
-from testbed.experiment.fit import fit
+from testbed.experiment.fit import fit, fit_pace
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
 from testbed.spec.sought import COURSE, Panels, Sought
@@ -50,7 +49,7 @@ def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: 
             f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
             fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
         )
-    return fit(found(pace.fit(source, part=part is not None), most_steps), part=part is not None)
+    return fit(found(fit_pace(source, part=part is not None), most_steps), part=part is not None)
 
 
 def found(source: Source, most_steps: int | None = None) -> Source:
@@ -128,7 +127,11 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
     memory = memory_bytes(network.arm)
-    _check_memory(job.work.whole(job.batch, network.arm.parts), trial.topology.host_count, memory, wanted)
+    whole, servers = job.work.whole(job.batch, network.arm.parts), trial.topology.host_count
+    if wanted.search is None:
+        check_fits(whole, read(whole, servers, wanted.given), memory)
+    else:
+        fitting(whole, servers, memory)
     computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
     machine = Machine(computes, memory / job.work.scale, overlaps=False)
     links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s
@@ -175,17 +178,6 @@ def _on_panels(planner: Planner, panels: Panels, written: Any, effort: Effort | 
         "strategy": given(model, planned.strategy),
         **course,
     }
-
-
-def _check_memory(model: Model, servers: int, memory: float, wanted: Sought) -> None:
-    """
-    Raises:
-        SpecError: no strategy fits into the servers' memory, or the given one does not. Its bytes are the model's own.
-    """
-    if wanted.search is None:
-        check_fits(model, read(model, servers, wanted.given), memory)
-    else:
-        fitting(model, servers, memory)
 
 
 def _topology(planned: Planned) -> str:

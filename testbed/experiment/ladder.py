@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import TrialError
-from testbed.capacity.load import in_all_bps, load_of
-from testbed.capacity.model import Step, certified
+from testbed.capacity.model import Step, certified, in_all_bps, load_of
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
 from testbed.execution.place import InLab

@@ -1,4 +1,5 @@
-"""Checks, before anything is built, that perturbations make sense for a trial."""
+"""Checks, before anything is built, that perturbations make sense for a trial, and that servers that an arm kills
+although it has checkpoints can be started again from these."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ from pathlib import Path
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
 from testbed.lab.choice import places
+from testbed.perturb import targets
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.schedule import schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Synchronised
 from testbed.topologies.model import Topology
+from testbed.trial.job import Job
 from testbed.workloads import kinds
 from testbed.workloads.plan import Plan
 
@@ -88,7 +91,9 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
     if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute: none takes no time, so no worker can be slow", fix=fix)
-    _check_moments(one, work.iterations)
+    late = [moment for moment in one.moments if (moment.iteration or 0) > work.iterations]
+    if late:
+        raise SpecError(f"there is no {late[0]}: the workload has {work.iterations}", fix="give an earlier one")
 
 
 def _check_holds(spec: Spec, plan: Plan) -> None:
@@ -106,7 +111,42 @@ def _check_holds(spec: Spec, plan: Plan) -> None:
         )
 
 
-def _check_moments(one: Perturbation, iterations: int) -> None:
-    late = [moment for moment in one.moments if (moment.iteration or 0) > iterations]
-    if late:
-        raise SpecError(f"there is no {late[0]}: the workload has {iterations}", fix="give an earlier one")
+def check_restarts(job: Job) -> None:
+    """
+    Raises:
+        SpecError: something is killed that writes checkpoints and cannot be started again from them, or others are
+            killed besides.
+    """
+    killed = _killed(job)
+    keepers = {process for process in killed if job.processes[process] in {*job.checkpoints} - {*job.plan.workers}}
+    if hopeless := keepers - job.returns - job.survives:
+        raise SpecError(
+            f"perturb kills {min(hopeless)}, which is not started again from its checkpoint: {_why(job)}",
+            fix="remove the kill, or the checkpoint",
+        )
+    others = killed - job.returns
+    if killed & job.returns and others:
+        raise SpecError(
+            f"perturb kills {min(killed & job.returns)}, which is started again from its checkpoint and then needs all "
+            f"others, and {min(others)}",
+            fix="kill them in two arms",
+        )
+
+
+def _killed(job: Job) -> set[str]:
+    """The job's processes that are killed."""
+    network = job.network
+    names = {name for one in network.perturbations for name in one.kills}
+    reached = {one for name in names for one in targets.reached(network.topology, job.processes, name)}
+    return reached & job.processes.keys()
+
+
+def _why(job: Job) -> str:
+    """Why nothing of it is started again."""
+    if not job.network.spec.place.is_here:
+        return f"the lab {job.network.spec.lab} has its checkpoints on another machine"
+    if not job.work.is_resumable:
+        return f"workers of {job.workload.kind} keep more than weights, which would not match those of a checkpoint"
+    if not job.work.is_trained:
+        return f"no single process can repeat what a {job.workload.kind} does"
+    return f"scheme {job.plan.scheme} has no single server without a replica, with a scheduler that plans anew"

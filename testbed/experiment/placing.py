@@ -33,7 +33,8 @@ def placed(
     if part:
         plan = kinds.placed(plan, part)
     kinds.verify(plan, topology)
-    sent = _gradient(tuple(size // FLOAT_BYTES for size in gradients(model, strategy).values()))
+    groups = tuple(size // FLOAT_BYTES for size in gradients(model, strategy).values())
+    sent = Gradient(groups, (range(1),), ((0, sum(groups)),))  # they leave together when all passes are done
     return sent, plan, kinds.cost(plan, topology, FLOAT_BYTES * sent.floats)
 
 
@@ -50,8 +51,3 @@ def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int, strateg
 def memory_bytes(arm: Arm) -> float:
     """Return the memory (bytes) of each server, for a model of its own size."""
     return Machine().memory_bytes if arm.memory_bytes is None else arm.memory_bytes
-
-
-def _gradient(groups: tuple[int, ...]) -> Gradient:
-    """Return the gradients of each group, in floats, which leave together when all passes are done."""
-    return Gradient(groups, (range(1),), ((0, sum(groups)),))

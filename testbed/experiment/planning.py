@@ -14,11 +14,10 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
-from testbed.experiment.conditions import SHOWN, met, warnings
+from testbed.experiment.conditions import SHOWN, jobs_lines, met, predicted_jobs, warnings
 from testbed.experiment.duration import SCRIPT_S, Estimate
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
-from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
 from testbed.experiment.repeats import Planned, Selection
 from testbed.lab.base import LinkSettings
 from testbed.lab.place import Opening, Portion

@@ -26,7 +26,7 @@ from testbed.execution.so_far import SoFar
 from testbed.experiment.attempts import IN_A_ROW
 from testbed.experiment.duration import Estimate
 from testbed.machine import calm
-from testbed.spec.repeats import Until
+from testbed.spec.model import Until
 from testbed.trial.model import Trial
 from testbed.workloads.kinds import has_iterations
 

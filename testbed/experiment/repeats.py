@@ -18,7 +18,7 @@ from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import Block, blocks, in_order, part
 from testbed.spec import Source, Spec
-from testbed.spec.repeats import TOPPED_UP, Until
+from testbed.spec.model import TOPPED_UP, Until
 from testbed.trial.model import Trial
 from testbed.workloads.kinds import has_iterations
 

@@ -16,9 +16,8 @@ from testbed.run_directory import stored
 from testbed.run_directory.resolved import chosen, differences, resolved
 from testbed.spec import Source
 from testbed.spec.sought import Chosen
-from testbed.trial.identity import PATIENCE
 from testbed.trial.inputs import in_words
-from testbed.trial.model import Trial
+from testbed.trial.model import PATIENCE, Trial
 
 MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """Settings of a spec that may be others when a run goes on: no trial's result depends on them. That all trials which

@@ -18,8 +18,7 @@ from testbed.experiment import attempts, provenance, resume
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import ImpreciseCell, Lacking, Part, Planned, Record, Selection, topped_up
-from testbed.experiment.runner import Checker, Here, Runner
-from testbed.experiment.stopping import Stopped
+from testbed.experiment.runner import Checker, Here, Runner, Stopped
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
 from testbed.run_directory import stored

@@ -2,24 +2,54 @@
 
 A runner may run trials anywhere and several at a time: a :class:`testbed.trial.model.Trial` and an
 :class:`testbed.execution.execute.Outcome` can be pickled.
+
+A run ends before its next trial if there is a file for that in its directory, for which it looks between trials:
+``touch RUN/stop``. The run removes the file when it ends; ``--resume`` removes one that is left.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from testbed.base.errors import OutputError
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
 from testbed.execution.place import Place, place_of
 from testbed.execution.so_far import SoFar
 from testbed.experiment import provenance
+from testbed.files.writing import named_errors, opened_folder, write_bytes
 from testbed.lab.base import Lab
 from testbed.lab.limits import HTB, Limits
 from testbed.machine.calm import Lookout
+from testbed.run_directory.access import is_idle
+from testbed.run_directory.layout import STOP
 from testbed.trial.model import Trial
+
+
+class Stopped(KeyboardInterrupt):
+    """The run ends before its next trial, as with Ctrl-C between two trials."""
+
+
+def ask_to_stop(run: Path) -> None:
+    """Have the run that writes into a directory of ours end before its next trial.
+
+    Raises:
+        OutputError: the directory is another user's, no run goes on there, or it cannot be written.
+    """
+    with named_errors(run), opened_folder(run) as folder:
+        owner = os.fstat(folder).st_uid
+        if owner != os.geteuid():
+            raise OutputError(
+                f"{run}: belongs to another user (uid {owner}), and only its owner can stop the run",
+                fix="call testbed watch as that user",
+            )
+        if is_idle(run):
+            raise OutputError(f"{run}: no run goes on there", fix=f"testbed run --resume {run} goes on with it")
+        write_bytes(run / STOP, b"", folder=folder)
 
 
 class Listener(Protocol):

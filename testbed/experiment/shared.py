@@ -147,7 +147,9 @@ class _Queue:
         earliest_s = max(one.start_s, self._first_s)
         moments_s = [earliest_s, *sorted(until_s for until_s in self._until_s.values() if until_s > earliest_s)]
         at_s, free = next(
-            (at_s, free) for at_s in moments_s if len(free := self._free(at_s)) >= one.hosts
+            (at_s, free)
+            for at_s in moments_s
+            if len(free := [host for host in self._pool if self._until_s.get(host, 0.0) <= at_s]) >= one.hosts
         )  # when the last has ended, all are free
         self._first_s = at_s
         hosts = tuple(free[: one.hosts])
@@ -159,9 +161,6 @@ class _Queue:
         for host in job.own_slot.hosts:
             self._until_s[host], self._last[host] = job.planned_s + job_s(job), job.name
             self._since_s[host] = job.planned_s
-
-    def _free(self, at_s: float) -> list[int]:
-        return [host for host in self._pool if self._until_s.get(host, 0.0) <= at_s]
 
     def _named(self, name: str) -> int:
         index = self._topology.index.get(name)
@@ -182,7 +181,7 @@ def _check_apart(jobs: Sequence[Job]) -> None:
     names = {job.name: {process.name for process in job.members.values()} for job in jobs}
     for one, other in combinations(jobs, 2):
         both = pairs[one.name] & pairs[other.name]
-        if both and not _in_turn(one, other):
+        if both and set(one.own_slot.hosts).isdisjoint(other.own_slot.hosts):  # else in turn
             topology, (a, b) = one.network.topology, min(both)
             is_served = {a, b} <= {*(one.own_slot.served_by or ())}
             raise SpecError(
@@ -208,8 +207,3 @@ def _check_apart(jobs: Sequence[Job]) -> None:
                 "must stay on the job's own hosts",
                 fix="give circuits that join the hosts of each job, or other hosts",
             )
-
-
-def _in_turn(one: Job, other: Job) -> bool:
-    """Whether they share hosts, so that the one begins when the other has ended."""
-    return not set(one.own_slot.hosts).isdisjoint(other.own_slot.hosts)

@@ -63,11 +63,12 @@ def of_hosts(counted: Iterable[Mapping[str, Any]], node_of: Mapping[str, int]) -
     longest: dict[int | str, Mapping[str, Any]] = {}
     for line in sorted(counted, key=lambda line: line["sent_segments"]):
         longest[node_of.get(line["name"], line["name"])] = line
-    return {line["name"]: _segments(line) for line in longest.values()}
-
-
-def _segments(line: Mapping[str, int | None]) -> Segments:
-    return Segments(line["sent_segments"] or 0, line["resent_segments"] or 0, line.get("needless_segments") or 0)
+    return {
+        line["name"]: Segments(
+            line["sent_segments"] or 0, line["resent_segments"] or 0, line.get("needless_segments") or 0
+        )
+        for line in longest.values()
+    }
 
 
 def judge(segments: Mapping[str, Segments], asked: bool = False) -> Check:

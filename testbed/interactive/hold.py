@@ -7,7 +7,6 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 from testbed.base.errors import LabError, UsageError
 from testbed.base.listing import counted
@@ -74,7 +73,8 @@ def hold(
     ):
         lab.require(topology, settings)
         lab.up(topology, settings, pairs)
-        print(json.dumps(_described(topology)) if for_program else _summary(topology), flush=True)
+        told = {"topology": topology.expression, "nodes": [node.name for node in topology.nodes]}
+        print(json.dumps(told) if for_program else _summary(topology), flush=True)
         if command_line:
             place.command_line(lab)
         else:
@@ -90,10 +90,6 @@ def _direct(topology: Topology, src: int, dst: int) -> bool:
     return all(
         topology.head(link) in topology.switches for path in topology.paths(src, dst) for link in path.links[:-1]
     )
-
-
-def _described(topology: Topology) -> dict[str, Any]:
-    return {"topology": topology.expression, "nodes": [node.name for node in topology.nodes]}
 
 
 def _summary(topology: Topology) -> str:

@@ -13,23 +13,12 @@ from testbed.base.errors import UsageError
 from testbed.base.groups import kind_of
 from testbed.base.plugins import with_plugged
 from testbed.perturb.events import Move
-from testbed.perturb.kinds.background import Background
 from testbed.perturb.kinds.base import Perturbation
-from testbed.perturb.kinds.circuits import Circuits
-from testbed.perturb.kinds.down import Down
-from testbed.perturb.kinds.freeze import Freeze
-from testbed.perturb.kinds.hog import Hog
-from testbed.perturb.kinds.impair import Impair
-from testbed.perturb.kinds.interference import Interference
-from testbed.perturb.kinds.jitter import Jitter
-from testbed.perturb.kinds.kill import Kill
-from testbed.perturb.kinds.queue import Queue
-from testbed.perturb.kinds.rate import Step
-from testbed.perturb.kinds.rates import Rates
-from testbed.perturb.kinds.reconfigure import Reconfigure
-from testbed.perturb.kinds.slow import Slow
-from testbed.perturb.kinds.straggle import Straggle
-from testbed.perturb.kinds.trace import Trace
+from testbed.perturb.kinds.circuits import Circuits, Reconfigure
+from testbed.perturb.kinds.compute import Hog, Jitter, Slow, Straggle, Trace
+from testbed.perturb.kinds.hosts import Freeze, Kill
+from testbed.perturb.kinds.links import Down, Impair, Queue, Rates, Step
+from testbed.perturb.kinds.traffic import Background, Interference
 
 GROUP = "perturbations"
 """Group of entry points, see :mod:`testbed.base.plugins`."""

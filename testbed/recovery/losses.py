@@ -115,10 +115,7 @@ class Bystander:
     def _may_return(self, process: str, feed: Feed) -> bool:
         """Whether a process has a checkpoint, and all others are there."""
         has_checkpoint = os.path.lexists(self._files.checkpoint(process))
-        return has_checkpoint and not self._gone and self._workers_run(feed)
-
-    def _workers_run(self, feed: Feed) -> bool:
-        return {*self._job.workers} <= {*feed.running}
+        return has_checkpoint and not self._gone and {*self._job.workers} <= {*feed.running}
 
     def _is_loss(self, exit: Exit) -> bool:
         """Whether a process was killed, or has ended because it had lost a neighbour."""

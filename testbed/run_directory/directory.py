@@ -17,9 +17,8 @@ from testbed.files.removal import remove
 from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_folder, write_bytes, write_json
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_ours, check_way, lock_exclusively
-from testbed.run_directory.kept_spec import with_changes
 from testbed.run_directory.layout import FOLDERS, MADE, RUNS, STOP, TABLES, is_half_made, new_directory
-from testbed.run_directory.resolved import resolved
+from testbed.run_directory.resolved import resolved, with_changes
 from testbed.spec import Source
 from testbed.trial.files import WORK
 from testbed.trial.model import Trial
@@ -129,7 +128,7 @@ class RunDirectory:
 
     @property
     def is_asked_to_stop(self) -> bool:
-        """Whether somebody wants the run to end before its next trial (:mod:`testbed.experiment.stopping`)."""
+        """Whether somebody wants the run to end before its next trial (:mod:`testbed.experiment.runner`)."""
         return os.access(STOP, os.F_OK, dir_fd=self._folder, follow_symlinks=False)
 
     def holds(self, trial: Trial) -> bool:

@@ -1,13 +1,35 @@
-"""A spec with every default filled in, as ``resolved.json`` keeps it, and how two of them differ."""
+"""A spec as a run directory keeps it: its text in ``spec.yaml``, below a comment that repeats what ``--set`` changed;
+and with every default filled in, in ``resolved.json``; and how two of the latter differ."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.record.version import SCHEMA
 from testbed.spec import Source
 from testbed.spec.sought import Chosen
+
+FIRST = "# The run was made with changes to the spec below. To repeat it with a copy of this file:\n"
+_LAST = "\n\n"
+_BEGIN = "#   "
+
+
+def with_changes(text: str, overrides: Sequence[str]) -> str:
+    """Put a spec's text below its changes; an earlier comment of that kind, of the run it was copied from, goes."""
+    text = without_changes(text)
+    if not overrides:
+        return text
+    command = shlex.join(["testbed", "run", "spec.yaml", *(word for one in overrides for word in ("--set", one))])
+    # Every character at which YAML may begin a line ends a line here, so that nothing of a value is read as a key.
+    return FIRST + _BEGIN + f"\n{_BEGIN}".join(command.splitlines()) + _LAST + text
+
+
+def without_changes(text: str) -> str:
+    """Remove the comment: the spec's own text."""
+    return text.partition(_LAST)[2] if text.startswith(FIRST) else text
+
 
 FOUND = "found"
 """Key of the settings that were found for arms, by arm."""

@@ -17,7 +17,7 @@ from testbed.files.writing import check_name, read_json
 from testbed.run_directory.layout import MADE
 from testbed.run_directory.resolved import chosen
 from testbed.spec import Source, read
-from testbed.spec.repeats import MOST_REPEATS, TOPPED_UP
+from testbed.spec.model import MOST_REPEATS, TOPPED_UP
 from testbed.spec.yaml import LIMIT_BYTES, as_text
 from testbed.workloads.kinds import has_iterations
 

@@ -1,6 +1,6 @@
 """The experiment as a person writes it: YAML in, a checked :class:`Spec` out.
 
-``yaml`` reads text strictly, ``override`` applies ``--set``, ``axes`` finds what is swept (``ranges``), ``grid`` makes
+``yaml`` reads text strictly and applies ``--set``, ``axes`` finds what is swept (``ranges``), ``grid`` makes
 every point of it that conditions leave (``where``), ``model`` is the schema of each (``links``, ``arm``,
 ``repeats``, ``labs``, ``options``, ``perturb`` and ``workload`` have its parts), ``explain`` words its errors.
 """
@@ -16,14 +16,13 @@ from testbed.base.errors import SpecError, UsageError
 from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
 from testbed.spec.model import LONGEST_NAME, Spec
-from testbed.spec.override import apply
 from testbed.spec.sought import NOTHING_CHOSEN, Chosen, Found, Sought, put
 from testbed.spec.text import NAME
-from testbed.spec.yaml import parse, read_text
+from testbed.spec.yaml import override, parse, read_text
 
 FIT = "fit"
 """Word in place of a number that is to be found: a profile's scale, the least that this machine carries
-(:mod:`testbed.experiment.fit`), or the paces of training, which this machine keeps (:mod:`testbed.experiment.pace`)."""
+(:mod:`testbed.experiment.fit`), or the paces of training, which this machine keeps (the same)."""
 STAND_IN_S = 0.001
 """Pace (s) with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]
@@ -122,7 +121,7 @@ def read(
         UsageError: an override is not ``key=value``.
     """
     settings = parse(text, name)
-    texts = {(): text, **apply(settings, overrides)}
+    texts = {(): text, **override(settings, overrides)}
     wants_fit = _replace_scale(settings, chosen.scale)
     wants_pace = _replace_pace(settings, chosen.pace_s)
     try:

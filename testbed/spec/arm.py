@@ -7,15 +7,33 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, Rate, Size, Whole, refuse
+from testbed.base.groups import Group, Line, Rate, Size, Speed, Whole, refuse
 from testbed.base.units import rate_text
-from testbed.spec.checkpoint import Checkpoint
-from testbed.spec.jobs import SERVICE, JobKeys, check, singly
+from testbed.spec.jobs import SERVICE, JobKeys, Strategy, check, singly, strategy_text
 from testbed.spec.perturb import Perturbations
 from testbed.spec.rank_order import RankOrder
 from testbed.spec.rank_order import shown as order_shown
-from testbed.spec.strategy import Strategy, shown
 from testbed.spec.text import SchemeText, TopologyText
+
+
+class Checkpoint(Group):
+    """Weights that are written to a disk now and then, so that a training could go on from there. A process that writes
+    does nothing else meanwhile. Rank 0 writes. If a scheme's servers have the weights, each server writes its part."""
+
+    every: Whole = Field(ge=1, examples=["30"])
+    """The number of iterations after which weights are written; of servers, the number of updates. Nothing is written
+    after the last one."""
+    rate_bytes_per_s: Speed = Field(alias="rate", examples=["180 MB/s"])
+    """The speed at which a process writes. A profile's ``scale`` divides it. A slower disk takes longer."""
+    spread: Whole | None = Field(None, ge=1, examples=["3"])
+    """All workers write, each an equal part, so that each float is written by so many of them. By default one process
+    has all of it to write."""
+
+    @property
+    def title(self) -> str:
+        """Text for an arm without a label."""
+        return f"a checkpoint every {self.every}" + ("" if self.spread is None else f", spread {self.spread}")
+
 
 LONGEST_LABEL = 80
 """The most characters of a label: labels are columns of tables."""
@@ -86,7 +104,7 @@ class Arm(Group):
     @property
     def strategy_text(self) -> str:
         """The strategy for people; empty where there is none."""
-        return shown(self.strategy)
+        return strategy_text(self.strategy)
 
     @property
     def order_text(self) -> str:

@@ -21,8 +21,8 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, kind_of, tag
 from testbed.spec import ranges, rank_order
 from testbed.spec.explain import Path, Texts, explain, field_of, place
-from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
+from testbed.spec.options import LAB_OPTIONS
 from testbed.topologies import build as topologies
 from testbed.topologies import call
 from testbed.topologies.load import placed_in

@@ -15,9 +15,8 @@ from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from testbed.base.units import truth_text, value_text
 from testbed.perturb.registry import PERTURBATIONS
-from testbed.spec.model import Spec
+from testbed.spec.model import REPEATS, Spec
 from testbed.spec.ranges import is_range
-from testbed.spec.repeats import REPEATS
 from testbed.spec.workload.kinds import KINDS
 from testbed.spec.yaml import word_at
 

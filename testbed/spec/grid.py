@@ -172,7 +172,12 @@ class _Grid:
                 break
         self._check_own_rates(cells)
         if self._problems:
-            raise together(self._told())
+            raise together(
+                [
+                    at_point(noted.error, noted.at) if noted.count < self._checked else noted.error
+                    for noted in self._problems.values()
+                ]
+            )
         if not cells:
             problem = f"{place(('where',), self._name, self._texts)}: no point of the grid is left"
             raise SpecError(problem, fix="loosen the conditions, or add values")
@@ -283,13 +288,6 @@ class _Grid:
         for error in errors:
             noted = self._problems.setdefault(error.problem, _Noted(error, at))
             noted.count += 1
-
-    def _told(self) -> list[SpecError]:
-        """Errors of all mistakes; one that is made at some points only says at which."""
-        return [
-            at_point(noted.error, noted.at) if noted.count < self._checked else noted.error
-            for noted in self._problems.values()
-        ]
 
     def _text(self, axes: Sequence[Axis], values: Assignment) -> str:
         return point_text({axis.name: str(value) for axis, value in zip(axes, values, strict=True)})

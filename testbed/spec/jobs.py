@@ -1,4 +1,5 @@
-"""The keys of a job, where an arm has several on one network."""
+"""The keys of a job, where an arm has several on one network, and strategies of jobs and arms: which hosts hold each
+operator of a model (:mod:`testbed.workloads.parallel.strategy`)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,47 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Time, Whole, refuse
 from testbed.base.limits import MOST_JOBS
 from testbed.perturb.circuit_values import Tuples
-from testbed.spec.strategy import JobStrategy
 from testbed.spec.text import Name, SchemeText, nothing
 from testbed.spec.workload.base import Batch
+
+EXAMPLE = "host numbers by operator: {e0: [0], rest: all}"
+GivenStrategy = str | dict[str, str | list[int]]
+
+
+def _strategy(value: object) -> object:
+    """Check a strategy as far as that is possible without knowing the model and the hosts."""
+    example = f"write data, search(steps=2000), or {EXAMPLE}"
+    if value == "data":
+        return value
+    if not isinstance(value, dict) or not value:
+        raise refuse(f"{value!r} is not a strategy", example)
+    for name, holders in value.items():
+        if holders != "all" and not (isinstance(holders, list) and all(type(one) is int for one in holders)):
+            raise refuse(f"{name}: {holders!r} is not a list of host numbers", f"write {name}: [0], or {name}: all")
+    return {str(name): holders for name, holders in value.items()}
+
+
+def _of_job(value: object) -> object:
+    """Refuse a search for a job's strategy, for its hosts depend on the others."""
+    if isinstance(value, str) and value.startswith("search"):
+        raise refuse(
+            "a job has no search for a strategy", f"write the one that testbed find prints: data, or {EXAMPLE}"
+        )
+    return value
+
+
+Strategy = Annotated[GivenStrategy, BeforeValidator(_strategy)]
+JobStrategy = Annotated[GivenStrategy, BeforeValidator(_strategy), BeforeValidator(_of_job)]
+"""Strategy of one of several jobs."""
+
+
+def strategy_text(strategy: GivenStrategy | None) -> str:
+    """Write a strategy for people; empty where there is none."""
+    if strategy is None or isinstance(strategy, str):
+        return strategy or ""
+    given = [f"{name}: {holders}" for name, holders in strategy.items()]
+    return "{" + ", ".join(given[:4] + [f"and {len(given) - 4} more"] * (len(given) > 4)) + "}"
+
 
 SERVICE = "service"
 """Scheme of a job that uses its arm's service."""

@@ -1,4 +1,5 @@
-"""A JSON Schema of a spec, for editors: completion, help at a key, and most mistakes while one types.
+"""A JSON Schema of a spec, for editors: completion, help at a key, and most mistakes while one types; and commented
+specs to begin with, which have it beside them.
 
 It is walked from the same types as the reference (:mod:`testbed.spec.reference`). What it cannot say it allows: which
 keys go together, which models exist, or what a package's own validator refuses. ``testbed plan`` checks all of it.
@@ -7,8 +8,11 @@ keys go together, which models exist, or what a package's own validator refuses.
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -17,12 +21,16 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from testbed.base import groups, units
+from testbed.base.errors import OutputError, UsageError
 from testbed.base.groups import Group, kind_of
+from testbed.base.nearest import nearest
+from testbed.files import foreign
+from testbed.files.writing import named_errors, write_bytes
 from testbed.perturb import circuit_values, moments
-from testbed.spec import jobs, links, model, perturb, ranges, text
+from testbed.spec import check_name, jobs, links, model, perturb, ranges, text
 from testbed.spec.axes import FIXED
 from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
-from testbed.spec.workload import command, compute
+from testbed.spec.workload import base, command
 
 Json: TypeAlias = dict[str, Any]
 TITLE = "A spec of testbed"
@@ -64,7 +72,7 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
 )
 """Schemas of types whose values are written otherwise than pydantic's type says; a type is told by its validator."""
 BESIDE: tuple[tuple[Any, Json], ...] = (
-    (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
+    (base.mode_alone, {"enum": list(get_args(base.ComputeTime.model_fields["mode"].annotation))}),
     (text.nothing, {"enum": [0, "0"]}),
     (jobs.counted_or_named, {"type": "integer", "minimum": 1}),
     (command.words, TEXT),
@@ -154,7 +162,8 @@ class _Walk:
         if LISTED in metadata:
             item = found["items"]
             found = _any_of(item, found)
-        if any(isinstance(one, BeforeValidator) and one != LISTED and not _known(one) for one in metadata):
+        known = [function for function, _ in BESIDE]
+        if any(isinstance(one, BeforeValidator) and one != LISTED and one.func not in known for one in metadata):
             return {}  # a package's own, of which nothing is known
         return _any_of(found, *_beside(metadata))
 
@@ -170,22 +179,15 @@ class _Walk:
 def _swept(allowed: Json, hint: Any) -> Json:
     """Allow a list or a range in place of one value, as :class:`testbed.spec.axes.Finder` finds them."""
     kinds = list(_kinds(hint))
-    numbers = {int, float} & {*kinds, *(item for kind in kinds if get_origin(kind) is list for item in _items(kind))}
+    lists = [kind for kind in kinds if get_origin(kind) is list]
+    numbers = {int, float} & {*kinds, *(item for kind in lists for item in _kinds(get_args(kind)[0]))}
     span = [RANGE] if numbers else []
     if any(get_origin(kind) in (list, tuple) for kind in kinds):  # it takes a list anyway: a range is short for one
-        more = [RANGE, _list_of(_any_of(*_option_items(allowed), RANGE))] if numbers else []
+        items = [one["items"] for one in allowed.get("anyOf", [allowed]) if one.get("type") == "array"]
+        more = [RANGE, _list_of(_any_of(*items, RANGE))] if numbers else []
         return _any_of(allowed, *more)
     one = _any_of(allowed, *span)
     return _any_of(one, {**_list_of(one), "minItems": 1})
-
-
-def _option_items(allowed: Json) -> list[Json]:
-    options = allowed.get("anyOf", [allowed])
-    return [one["items"] for one in options if one.get("type") == "array"]
-
-
-def _items(kind: Any) -> Iterator[Any]:
-    yield from _kinds(get_args(kind)[0])
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
@@ -197,10 +199,6 @@ def _kinds(hint: Any) -> Iterator[Any]:
             yield from _kinds(one)
     else:
         yield hint
-
-
-def _known(validator: BeforeValidator) -> bool:
-    return any(validator.func is one for one, _ in BESIDE)
 
 
 def _beside(metadata: list[Any], *aside: Any) -> list[Json]:
@@ -224,3 +222,49 @@ def _limited(allowed: Json, metadata: list[Any]) -> Json:
         elif kind == "string" and getattr(one, "pattern", None):
             found["pattern"] = one.pattern
     return allowed | found
+
+
+TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATE_NAMES = ("quickstart", "sweep", "profile", "script", "gate")
+BESIDE_TEMPLATES = {"script": ("train.py",)}
+"""Files that a template needs beside it, by template."""
+SCHEMA = "testbed.schema.json"
+"""Name of the schema's file. Offline, an editor's schema has to be a file: a spec names it by its way from there."""
+HEAD = f"# yaml-language-server: $schema=./{SCHEMA}\n"
+
+
+def write_new(folder: Path, name: str, template: str) -> list[Path]:
+    """Write ``NAME.yaml`` and what it needs into a folder; return the paths of all files, that of the spec first.
+
+    Raises:
+        UsageError: there is no such template, or the name cannot be an experiment's.
+        OutputError: one of the files is there already, or cannot be written.
+    """
+    if template not in TEMPLATE_NAMES:
+        raise UsageError(f"--from {template}: there is no such template", fix=nearest(template, TEMPLATE_NAMES))
+    name = name.removesuffix(".yaml")
+    check_name(name)
+    text = (TEMPLATES / f"{template}.yaml").read_text().replace(f"{template}.yaml", f"{name}.yaml")
+    spec = folder / f"{name}.yaml"
+    files = {spec: HEAD + text.replace(f"runs/{template}-", f"runs/{name}-")}
+    files |= {folder / one: (TEMPLATES / one).read_text() for one in BESIDE_TEMPLATES.get(template, ())}
+    for path in files:
+        if os.path.lexists(path):
+            other = "give another name, " if path == spec else ""
+            raise OutputError(f"{path}: is there already", fix=f"{other}change to an empty directory, or move it")
+    beside = folder / SCHEMA
+    if os.path.lexists(beside) and not _is_schema(beside):  # one that an earlier version wrote is replaced
+        problem = f"{beside}: is there already, and is no schema of testbed"
+        raise OutputError(problem, fix="move it, or change directory")
+    with named_errors(beside):
+        write_bytes(beside, (json.dumps(schema(), indent=1) + "\n").encode())
+    for path, content in files.items():
+        write_bytes(path, content.encode())
+    return [*files, folder / SCHEMA]
+
+
+def _is_schema(path: Path) -> bool:
+    try:
+        return foreign.read_object(path).get("title") == TITLE
+    except (OSError, foreign.UnfitError):
+        return False

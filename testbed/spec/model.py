@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
+    Discriminator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
+    Tag,
     TypeAdapter,
     ValidationError,
     create_model,
@@ -16,21 +18,51 @@ from pydantic import (
 )
 
 from testbed.base.errors import UsageError
-from testbed.base.groups import Group, Share, Time, Whole, listed, refuse
+from testbed.base.groups import Group, Share, Time, Whole, listed, refuse, tag
 from testbed.base.limits import MOST_ARMS
 from testbed.base.units import time_text
 from testbed.lab import choice
 from testbed.lab.place import DeclaredPlace
 from testbed.spec.arm import Arm
 from testbed.spec.jobs import JobKeys
-from testbed.spec.labs import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName
 from testbed.spec.links import Links
-from testbed.spec.options import LabOptions
+from testbed.spec.options import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName, LabOptions
 from testbed.spec.perturb import Perturbations
-from testbed.spec.repeats import Repeats, Until
 from testbed.spec.text import NAME, nothing
 from testbed.spec.workload.kinds import AnyWorkload
 from testbed.workloads.sync.schemes import begins_by_lot
+
+MOST_REPEATS = 1000
+TOPPED_UP = 2
+"""Ratio of the repeats that run at most, where too few are VALID, to those that a spec asks for. Of 10 with half of
+them INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
+
+
+class Until(Group):
+    """Rounds go on until the medians are known well enough."""
+
+    until: Share = Field(gt=0, lt=1, examples=["3 %"])
+    """Rounds go on until the 95 % confidence interval of each cell's median GST is within this share of the median."""
+    most: Whole = Field(20, ge=2, le=MOST_REPEATS)
+    """The largest number of rounds."""
+    least: Whole = Field(3, ge=2, le=MOST_REPEATS)
+    """The smallest number of rounds."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Until:
+        if self.least > self.most:
+            raise refuse(f"at least {self.least} repeats are more than at most {self.most}", "give a larger most")
+        return self
+
+
+_TIMES, _UNTIL = tag("times"), tag("until")
+Repeats = Annotated[
+    Annotated[Whole, Field(ge=1, le=MOST_REPEATS), Tag(_TIMES)] | Annotated[Until, Tag(_UNTIL)],
+    Discriminator(lambda value: _UNTIL if isinstance(value, dict | Until) else _TIMES),
+]
+REPEATS: dict[str, type[Group]] = {"times": Group, "until": Until}
+"""The ways to say how often a trial is repeated: a number, or :class:`Until`."""
+
 
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
@@ -118,8 +150,9 @@ class Spec(_WithLabs):
                 raise refuse(problem, "remove the jobs, or take another workload")
             if not brings and not arm.scheme and not arm.jobs:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
-            if not brings:
-                self._check_jobs(i, arm)
+            if not brings and len(self.workload.batch) > 1 and any(job.batch for job in arm.jobs):
+                problem = f"a job of arms.{i} has its own batch, and workload.batch has several"
+                raise refuse(problem, "give workload.batch one size, or remove the job's")
         return self
 
     @model_validator(mode="wrap")
@@ -138,11 +171,6 @@ class Spec(_WithLabs):
     def workload_of(self, job: JobKeys) -> AnyWorkload:
         """Workload of a job's workers."""
         return self._of_jobs.get((job.model, job.batch), self.workload)
-
-    def _check_jobs(self, number: int, arm: Arm) -> None:
-        if len(self.workload.batch) > 1 and any(job.batch for job in arm.jobs):
-            problem = f"a job of arms.{number} has its own batch, and workload.batch has several"
-            raise refuse(problem, "give workload.batch one size, or remove the job's")
 
     @property
     def place(self) -> DeclaredPlace:
@@ -257,16 +285,8 @@ def _validated(written: dict[str, Any], job: str) -> AnyWorkload:
         raise refuse(f"the job {job}: {problem}", fix) from None
 
 
-def _check_names() -> None:
-    """
-    Raises:
-        UsageError: a lab's settings have the name of another key.
-    """
-    for name, one in LAB_OPTIONS.items():
-        if Spec.model_fields[name].annotation is not one or name in _Head.model_fields:
-            raise UsageError(
-                f"the lab {name} has settings, and a spec has a key {name} already", fix="give the lab another name"
-            )
-
-
-_check_names()
+for _name, _one in LAB_OPTIONS.items():
+    if Spec.model_fields[_name].annotation is not _one or _name in _Head.model_fields:
+        raise UsageError(
+            f"the lab {_name} has settings, and a spec has a key {_name} already", fix="give the lab another name"
+        )

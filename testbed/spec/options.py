@@ -1,4 +1,5 @@
-"""A lab's own settings as a group of a spec's keys, made from the frozen dataclass that the lab declares.
+"""Labs that a spec may name, and the settings of each as a group of a spec's keys, made from the frozen dataclass that
+the lab declares.
 
 A field is a key, without the unit that ends its name: ``memory_bytes`` is written ``memory: 1 GiB``. Metadata of a
 field may hold an ``example``, which errors show. If the dataclass raises a SpecError, the spec is refused with it.
@@ -9,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, create_model, model_validator
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Number, Rate, Size, Time, Whole, refuse
+from testbed.lab import BUILT_IN, choice
 
 QUANTITIES = {"_bytes": Size, "_bps": Rate, "_s": Time}
 """Types of quantities, by the end of a field's name."""
@@ -91,3 +93,16 @@ def _type(kind: Any, unit: str) -> Any:
     if unit and kind is not NoneType:
         return QUANTITIES[unit]
     return PLAIN.get(kind, kind)
+
+
+LABS = choice.places()
+LAB_OPTIONS: dict[str, type[LabOptions]] = {
+    name: group_of(place.options) for name, place in LABS.items() if place.options is not None
+}
+"""The settings of each lab that has some, a key of a spec by its name; where a spec's lab is another, they mean
+nothing."""
+OF_BUILT_IN = frozenset(LAB_OPTIONS) & frozenset(BUILT_IN)
+if TYPE_CHECKING:
+    LabName = str
+else:
+    LabName = Literal[tuple(LABS)]

@@ -73,7 +73,9 @@ def read(text: str) -> Random | Sought:
     if name not in KINDS:
         raise SpecError(f"{name!r:.60} is no order{did_you_mean(name, KINDS)}", fix=f"write {EXAMPLE}")
     first = _FIRST.fullmatch(text.strip())
-    call = parse(_with_name(first) if first and name not in ENDS else text, EXAMPLE)
+    if first and name not in ENDS:
+        text = f"{name}({KINDS[name][0].name}={first[2]}{first[3]}"
+    call = parse(text, EXAMPLE)
     values: dict[str, Any] = bind(call.name, KINDS[call.name], call.arguments, SpecError)
     for key in ("draw", "bytes"):
         if values.get(key, 0) < 0:
@@ -84,11 +86,6 @@ def read(text: str) -> Random | Sought:
     if not 0 <= sought.percentile <= 100:
         raise SpecError(f"percentile is {sought.percentile:g}", fix="give it 0, the best, to 100, the worst")
     return sought
-
-
-def _with_name(first: re.Match[str]) -> str:
-    name, value, rest = first.groups()
-    return f"{name}({KINDS[name][0].name}={value}{rest}"
 
 
 def _order(value: object) -> object:

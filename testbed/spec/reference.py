@@ -189,34 +189,24 @@ def takes_in_words(hint: Any) -> str:
     """Say what a type of the schema takes, as a person would say it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        known = next((words for known, words in MARKERS if _marked(hint, known)), "")
+        known = next((words for known, words in MARKERS if get_args(known)[1] in arguments[1:]), "")
         several = LISTED in arguments and get_origin(arguments[0]) is list
-        return known or (_one_or_more(arguments[0]) if several else takes_in_words(arguments[0]))
+        said = takes_in_words(get_args(arguments[0])[0] if several else arguments[0])
+        return known or (f"{said}, or a list of them" if several else said)
     if origin is Literal:
         return " or ".join(map(code, arguments))
     if origin is dict:
         return f"a mapping from {takes_in_words(arguments[0])} to {takes_in_words(arguments[1])}"
     if origin is list:
-        return f"a list of {_many(arguments[0])}"
+        item = takes_in_words(arguments[0])
+        plural = {"a group of keys": "groups of keys", "a whole number": "whole numbers"}
+        return f"a list of {plural.get(item, item)}"
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return "a group of keys"
     if hint in PLAIN:
         return PLAIN[hint]
     words = dict.fromkeys(takes_in_words(one) for one in arguments if one is not NoneType)
     return " or ".join(words) or "any value"
-
-
-def _one_or_more(hint: Any) -> str:
-    return f"{takes_in_words(get_args(hint)[0])}, or a list of them"
-
-
-def _many(hint: Any) -> str:
-    words = takes_in_words(hint)
-    return {"a group of keys": "groups of keys", "a whole number": "whole numbers"}.get(words, words)
-
-
-def _marked(hint: Any, known: Any) -> bool:
-    return get_args(known)[1] in get_args(hint)[1:]
 
 
 def _limits(field: FieldInfo, kind: str) -> list[str]:

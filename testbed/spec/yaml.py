@@ -1,4 +1,7 @@
-"""Strict reader of YAML: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
+"""Strict reader of YAML: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line.
+
+``--set key=value`` changes the settings that it has read.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 
 WRITES_ONE = "testbed new writes a spec to begin with"
 A_SPEC = f"give the path of a spec; {WRITES_ONE}"
@@ -199,7 +202,8 @@ def parse(text: str, name: str) -> dict[object, object]:
     except RecursionError:
         raise SpecError(f"{name}: nested too deeply", fix="write it with a few levels") from None
     if not isinstance(loaded, dict):
-        raise SpecError(f"{name}: holds {_kind(loaded)}, not keys and values", fix=WRITES_ONE)
+        what = "nothing" if loaded is None else "a list" if isinstance(loaded, list) else "a single value"
+        raise SpecError(f"{name}: holds {what}, not keys and values", fix=WRITES_ONE)
     return loaded
 
 
@@ -250,5 +254,57 @@ def parse_value(text: str, name: str) -> object:
     return parse(f"value: {text}" if "\n" not in text else f"value: {text!r}", name)["value"]
 
 
-def _kind(value: object) -> str:
-    return "nothing" if value is None else "a list" if isinstance(value, list) else "a single value"
+Key = str | int
+LONGEST_CHANGES = 10_000
+"""The most characters of all changes: a run's ``spec.yaml`` repeats them."""
+EXAMPLE = "--set workload.iterations=5 or --set arms.0.scheme=ring"
+
+
+def override(settings: dict[object, object], overrides: Sequence[str]) -> dict[tuple[Key, ...], str]:
+    """Change ``settings`` in place; return the values as they are written, by the paths that were set, so that an error
+    can say where a value came from.
+
+    A key that the spec does not know is set too, and refused with every other unknown key when the spec is checked.
+
+    Raises:
+        UsageError: an override is not ``key=value``, or all are longer than a spec.
+        SpecError: its path leads through a value that has no keys, or past a list's end.
+    """
+    if sum(map(len, overrides)) > LONGEST_CHANGES:
+        raise UsageError(f"--set has more than {LONGEST_CHANGES:,} characters in all", fix="write that into the spec")
+    return {_apply_one(settings, override): override.partition("=")[2] for override in overrides}
+
+
+def _apply_one(settings: dict[object, object], override: str) -> tuple[Key, ...]:
+    dotted, equals, value = override.partition("=")
+    if not equals or not all(dotted.split(".")):
+        raise UsageError(f"--set {override}: not key=value", fix=f"write it as {EXAMPLE}")
+    if "[" in dotted:
+        named = re.sub(r"\[(.*?)\]", r".\1", dotted)
+        raise UsageError(f"--set {override}: an entry of a list follows a dot", fix=f"write --set {named}={value}")
+    path: list[Key] = []
+    place: object = settings
+    *parents, last = dotted.split(".")
+    for step in parents:
+        key = _key(place, step, override, path)
+        path.append(key)
+        if isinstance(place, dict):
+            place = place.setdefault(key, {})
+        elif isinstance(place, list) and isinstance(key, int):
+            place = place[key]
+    key = _key(place, last, override, path)
+    path.append(key)
+    place[key] = parse_value(value, f"--set {dotted}")  # type: ignore[index]  # _key has checked that it has keys
+    return tuple(path)
+
+
+def _key(place: object, step: str, override: str, path: Sequence[Key]) -> Key:
+    """Convert ``step`` to a key of ``place``: digits index a list, and match a number key such as a batch."""
+    here = ".".join(str(key) for key in path)
+    if isinstance(place, list):
+        if not step.isdecimal() or int(step) >= len(place):
+            raise SpecError(f"--set {override}: {here} has no entry {step!r}", fix=f"give 0 to {len(place) - 1}")
+        return int(step)
+    if not isinstance(place, dict):
+        raise SpecError(f"--set {override}: {here} is {place!r}, which has no keys", fix=f"set {here} itself")
+    return int(step) if step.isdecimal() else step

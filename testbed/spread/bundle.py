@@ -1,13 +1,21 @@
-"""A few files as an archive in memory, which travels between machines and is read as files of others are."""
+"""A few files as an archive in memory, which travels between machines and is read as files of others are; and the
+experiment as one, which is sent to machines before any of them runs a block."""
 
 from __future__ import annotations
 
 import io
+import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from testbed.files.foreign import UnfitError
+from testbed.base.errors import SpecError
+from testbed.files.foreign import UnfitError, reason
+from testbed.run_directory.layout import MADE
+from testbed.run_directory.resolved import resolved, with_changes
+from testbed.spec import Source
+from testbed.trial.inputs import DATA, MOST_BYTES, NO_FILE, checked
+from testbed.trial.model import Trial
 
 RUN, FILES, OUT = "given", "files", "out"
 """Folders on a machine: the spec as a run keeps it, and the files that it names, which are sent; and the run directory
@@ -65,3 +73,29 @@ def unpack(packed: object, folder: Path) -> list[str]:
 def _check_size(size_bytes: int) -> None:
     if size_bytes > LARGEST_BYTES:
         raise UnfitError(f"sent {size_bytes:,} bytes, and {LARGEST_BYTES:,} are the most")
+
+
+def of_experiment(source: Source, trials: Iterable[Trial]) -> bytes:
+    """Pack the spec and the files that its trials read, as they were when these were planned.
+
+    Raises:
+        SpecError: a file cannot be sent.
+    """
+    meta = resolved(source) | {"folder": "."}
+    text = with_changes(source.text, source.overrides)
+    files = {f"{RUN}/spec.yaml": text.encode(), f"{RUN}/{MADE}": json.dumps(meta).encode()}
+    left_bytes = MOST_BYTES
+    inputs = {name: digest for trial in trials for name, digest in trial.inputs.items()}
+    for name, digest in sorted(inputs.items()):
+        if NO_FILE.fullmatch(name):
+            continue
+        try:
+            if DATA.fullmatch(name):
+                raise ValueError("its values are known, and not its files")
+            content = files[f"{FILES}/{name}"] = checked(source.folder, name, digest, left_bytes)
+        except (OSError, ValueError) as error:
+            problem = f"--on: {name}, which the spec needs, cannot be sent: {reason(error)}"
+            fix = "put it into the spec's folder; or type --part on each machine, which must have it"
+            raise SpecError(problem, fix=fix) from None
+        left_bytes -= len(content)
+    return pack(files)

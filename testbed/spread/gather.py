@@ -19,7 +19,7 @@ from typing import Any
 from testbed.analysis.cell import cell_of
 from testbed.base.errors import HostError, OutputError
 from testbed.base.listing import counted
-from testbed.execution.record import blank
+from testbed.execution.several import blank_trial
 from testbed.experiment import provenance
 from testbed.experiment.duration import Estimate
 from testbed.experiment.order import Block
@@ -32,9 +32,8 @@ from testbed.files.writing import named_errors, opened_folder
 from testbed.run_directory import stored
 from testbed.run_directory.layout import files_of
 from testbed.spread import block as remote
-from testbed.spread.bundle import unpack
+from testbed.spread.bundle import of_experiment, unpack
 from testbed.spread.machines import Machines
-from testbed.spread.sent import of_experiment
 from testbed.trial.inputs import in_words
 from testbed.trial.model import Trial
 
@@ -275,7 +274,7 @@ class Spread(Experiment):
         cells = {first.cell for first in work.block}
         for trial in (one for one in self.planned if one.cell in cells):
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            record = blank(trial) | {"started": now, "error": f"lost with {counted(MOST_LOST, 'worker')}: {told}"}
+            record = blank_trial(trial) | {"started": now, "error": f"lost with {counted(MOST_LOST, 'worker')}: {told}"}
             self.directory.save_record(record)
             self.records[trial.id] = record
             reporter.finished(record)

@@ -3,6 +3,9 @@
 They are what a spec names (a topology or a scheme of one's own, a trace, a command's scripts), and what a command may
 import: all Python in the spec's directory, or what ``inputs`` names instead. What a command imports is known only once
 it runs, so a file too many is read rather than one too few. The code of installed packages is in :mod:`packages`.
+
+Files are also packed for others. A run directory may be somebody else's, so a file is taken only if its content is what
+the digest says: nobody can have a file packed whose content he does not know.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import ChangedError, MissingToolError, SpecError
 from testbed.base.listing import shortened
+from testbed.files.foreign import read_bytes
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Program
 from testbed.topologies.call import parse
@@ -278,3 +282,29 @@ def _unreadable(path: Path, error: OSError) -> SpecError:
 
 def _too_much(problem: str) -> SpecError:
     return SpecError(problem, fix="name what the command depends on: inputs: [train.py, 'model/*.py']")
+
+
+DATA = re.compile(r"(?P<set>.*), samples|corpus (?P<corpus>.*[./].*)")
+"""Data of the user's: its values have a digest, and its files have none."""
+NO_FILE = re.compile(r".*, initial weights|corpus [^./]*|.* of the package .*")
+"""Names of inputs that have a digest, too, and are no files of the spec's folder."""
+
+
+def checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
+    """
+    Raises:
+        ValueError: the file is not what it was, or where an archive cannot have it. OSError: it cannot be read.
+    """
+    if not is_inside(name):
+        raise ValueError("is outside of the spec's folder")
+    content = read_bytes(folder / name, most_bytes, folder)
+    if hashlib.sha256(content).hexdigest()[:DIGITS] != digest:
+        raise ValueError("was changed since the run")
+    return content
+
+
+def is_inside(name: str) -> bool:
+    """Whether a path is written in the one way in which it leads to a file below the folder that it starts from.
+    Otherwise a run could name a file several times, with a guess at its content each."""
+    path = PurePosixPath(name)
+    return name == os.path.normpath(name) != "." and not path.is_absolute() and ".." not in path.parts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.experiment import pace
+from testbed.experiment import fit
 from tests import own
 from tests.docs.markdown import ROOT
 
@@ -19,9 +19,9 @@ GRADIENT_S = 0.03
 def without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have specs planned in this process alone, as on a machine on which a gradient takes :data:`GRADIENT_S`."""
     own.in_this_process(monkeypatch)
-    monkeypatch.setattr(pace.cache, "gradient_times_s", dict)
-    monkeypatch.setattr(pace.cache, "keep_gradient_times_s", lambda times: times)
-    monkeypatch.setattr(pace, "gradient_times_s", lambda trainings, _own: [GRADIENT_S] * len(trainings))
+    monkeypatch.setattr(fit.cache, "gradient_times_s", dict)
+    monkeypatch.setattr(fit.cache, "keep_gradient_times_s", lambda times: times)
+    monkeypatch.setattr(fit, "gradient_times_s", lambda trainings, _own: [GRADIENT_S] * len(trainings))
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,13 @@ import pytest
 from testbed.api.keys import begin
 from testbed.api.reproduction import choose, expected_s
 from testbed.comparison.gate import REPEATS
-from testbed.experiment import pace
+from testbed.experiment import fit
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.selection import Wanted
 from testbed.spec import Source, load, read
-from testbed.spec.new import NAMES
+from testbed.spec.json_schema import TEMPLATE_NAMES
 from tests.docs.markdown import ROOT, Block, blocks, pages
 from tests.docs.test_commands import command
 from tests.shipped import PLAYED, STEPS_OF_A_GUESS
@@ -88,7 +88,7 @@ SPECS = specs()
 
 def estimated(source: Source, wanted: Wanted) -> tuple[float, bool]:
     """How long an experiment takes (s), and whether that is known: of programs it is a guess."""
-    source = settled(pace.fit(source, CORES), most_steps=STEPS_OF_A_GUESS)
+    source = settled(fit.fit_pace(source, CORES), most_steps=STEPS_OF_A_GUESS)
     planned, only = trials(source), wanted.of(source)
     if only:
         firsts = [trial for trial in planned if not trial.repeat]
@@ -142,7 +142,7 @@ def test_a_spec_takes_five_minutes_or_says_how_long(block: Block, shown: Shown, 
     check(shown, seconds, known=known)
 
 
-@pytest.mark.parametrize("template", NAMES)
+@pytest.mark.parametrize("template", TEMPLATE_NAMES)
 def test_what_new_writes_takes_five_minutes(template: str, tmp_path: Path) -> None:
     path, *_ = begin("mine", template, tmp_path)
     seconds, _ = estimated(load(path), Wanted())

@@ -14,8 +14,7 @@ import pytest
 import typer
 
 from testbed.capacity import cache
-from testbed.capacity.load import Load
-from testbed.capacity.model import Step
+from testbed.capacity.model import Load, Step
 from testbed.experiment import provenance, run
 from testbed.experiment.expand import trials
 from testbed.lab import choice

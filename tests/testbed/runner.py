@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from testbed.execution.execute import Outcome, blank
+from testbed.execution.execute import Outcome, blank_trial
 from testbed.experiment import run, runner
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
@@ -40,7 +40,7 @@ STEAL = {
 
 def outcome(trial: Trial, gst_s: float) -> Outcome:
     """As :func:`testbed.execution.execute.execute` gives it, with a table of two iterations of every worker."""
-    record = blank(trial) | {"started": f"{time.time():.6f}", "duration_s": 0.01}
+    record = blank_trial(trial) | {"started": f"{time.time():.6f}", "duration_s": 0.01}
     if gst_s != gst_s:
         return Outcome(record | {"error": "made up to fail"}, None, {})
     checks = [STEAL] if isinstance(gst_s, Disturbed) else []

@@ -1,8 +1,8 @@
 """A run in one file for somebody else: what was measured, what it depended on, and the command that runs it again.
 
-``contents`` knows what goes in, ``named_files`` finds the files that the spec names and ``imports`` those that a script
-imports, ``again`` makes the command, ``requirements`` the versions of packages, ``readme`` and ``crate`` the pages for
-people and for programs; ``packing`` writes the file.
+``named_files`` knows what goes in: the run's files, those that the spec names and those that a script imports.
+``facts`` makes the command, ``requirements`` the versions of packages, ``readme`` and ``crate`` the pages for people
+and for programs; ``packing`` writes the file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 from testbed.analysis.load import load
 from testbed.analysis.report import text as report_text
 from testbed.base.errors import OutputError, UsageError
-from testbed.comparison.archive import again, contents, crate, named_files, packing, readme, requirements
-from testbed.comparison.archive.facts import Facts
+from testbed.comparison.archive import crate, named_files, packing, readme, requirements
+from testbed.comparison.archive.facts import Facts, command_again
 from testbed.comparison.archive.packing import Entry
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_idle
+from testbed.run_directory.resolved import without_changes
 from testbed.topologies.load import no_code
 
 ENDING = ".tar.gz"
@@ -77,13 +78,13 @@ def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Arc
         source = stored.source_of(run)
     records = stored.records(run)
     named = named_files.of(run, records, source, more)
-    facts = Facts(recorded, source.spec.name, records, again.command(recorded, records, source), named.lacking)
-    kept = list(contents.entries(run))
+    facts = Facts(recorded, source.spec.name, records, command_again(recorded, records, source), named.lacking)
+    kept = list(named_files.entries(run))
     entries = [
         Entry("README.md", readme.page(facts, [entry.name for entry in kept]).encode()),
         Entry("report.html", report_text([run]).encode()),
         Entry("requirements.txt", requirements.text(recorded.environment).encode()),
-        Entry(facts.spec_name, again.spec_text(run).encode()),
+        Entry(facts.spec_name, without_changes(stored.spec_text(run)).encode()),
         *(entry for entry in named.entries if entry.name != facts.spec_name),
         *kept,
     ]

@@ -38,17 +38,14 @@ def text(facts: Facts, entries: Sequence[Entry]) -> str:
     Raises:
         OutputError: an entry cannot be read.
     """
-    graph = [_descriptor(), _dataset(facts, entries), _software(facts), *map(_file, _sorted(entries))]
+    about = {"@id": NAME, "@type": "CreativeWork", "conformsTo": {"@id": VERSION}, "about": {"@id": "./"}}
+    graph = [about, _dataset(facts, entries), _software(facts), *map(_file, _sorted(entries))]
     crate = {"@context": f"{VERSION}/context", "@graph": graph}
     return f"{json.dumps(crate, indent=2, ensure_ascii=False)}\n"
 
 
 def _sorted(entries: Sequence[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.name)
-
-
-def _descriptor() -> dict[str, Any]:
-    return {"@id": NAME, "@type": "CreativeWork", "conformsTo": {"@id": VERSION}, "about": {"@id": "./"}}
 
 
 def _dataset(facts: Facts, entries: Sequence[Entry]) -> dict[str, Any]:

@@ -1,17 +1,21 @@
-"""Facts that the pages of an archive tell of its run."""
+"""Facts that the pages of an archive tell of its run, and the command that runs it again and compares, typed in the
+archive's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from testbed.analysis.comparing.compare import least_repeats
-from testbed.analysis.comparing.measured import METRICS
+from testbed.analysis.comparing.measured import MACHINE, METRICS, conditions
 from testbed.analysis.recorded import Run
 from testbed.analysis.report.words import verdicts
-from testbed.comparison.archive.named_files import SPEC, Records
+from testbed.comparison.archive.named_files import RUN, SPEC, Records
+from testbed.run_directory.resolved import FOUND, chosen
+from testbed.spec import Source
 
 
 @dataclass(frozen=True)
@@ -94,3 +98,62 @@ def _moment_s(text: str) -> float:
     with suppress(ValueError, OverflowError):
         return max(0.0, datetime.fromisoformat(text).timestamp())
     return 0.0
+
+
+OUT = "again"
+"""The directory of the second run."""
+OF_MACHINES = (*MACHINE, "packages", "sysctls", "devices", "hosts", "impaired_by")
+"""Conditions of a comparison in which somebody else's machine may differ."""
+
+
+def command_again(run: Run, records: Records, source: Source) -> tuple[str, ...]:
+    """Return the words of the command that runs the spec again. The settings of the second run are those of the first
+    one, also those that were chosen for the first one's machine."""
+    compared, part = is_compared(run), run.resolved.get("part")
+    settings = [*source.overrides, *_chosen(run.resolved)]
+    if compared and "repeats" not in source.spec.model_fields_set:  # a run with a baseline would have ten
+        settings.append(f"repeats={source.spec.least_repeats}")
+    return (
+        *("testbed", "run", spec_name(source.spec.name)),
+        *(word for setting in settings for word in ("--set", setting)),
+        *(("--part", f"{part[0]}/{part[1]}") if part else _only(run, records, source)),
+        *(("--found", RUN) if run.resolved.get(FOUND) else ()),
+        *(("--baseline", RUN, *(word for name in _allowed(run) for word in ("--allow", name))) if compared else ()),
+        *("--out", OUT),
+    )
+
+
+def is_simulated(run: Run) -> bool:
+    """Whether a model's numbers are in the run, which no comparison counts."""
+    return any(trial.simulated for trial in run.trials)
+
+
+def is_compared(run: Run) -> bool:
+    """Whether a comparison with the run can say anything: only VALID numbers count."""
+    return not is_simulated(run) and any(trial.valid_in(name) for trial in run.finished for name in METRICS)
+
+
+def _chosen(resolved: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings that ``fit`` stood for; with ``--found``, a run takes it from there."""
+    if resolved.get(FOUND):
+        return
+    fitted = chosen(resolved)
+    if fitted.scale is not None:
+        yield f"workload.scale={fitted.scale:.9g}"
+    if fitted.pace_s:
+        paces = ", ".join(f"{batch}: {pace_s:.9g} s" for batch, pace_s in fitted.pace_s.items())
+        yield f"workload.compute.pace={{{paces}}}"
+
+
+def _only(run: Run, records: Records, source: Source) -> list[str]:
+    """The first trials of the cells, where the run was made of some cells alone."""
+    cells = len(source.grid.cells)
+    if run.planned is None or run.planned >= cells * source.spec.least_repeats:
+        return []
+    firsts = [name for name, record in records.items() if not record.get("repeat")]
+    return [word for name in firsts for word in ("--only", name)]
+
+
+def _allowed(run: Run) -> list[str]:
+    known = {name.split(".")[0] for name in conditions(run.environment, run.resolved)}
+    return [name for name in OF_MACHINES if name in known]

@@ -10,9 +10,8 @@ from typing import Any
 from testbed.analysis.comparing.measured import RERUN
 from testbed.base.printable import NOT_ON_A_LINE, printable
 from testbed.base.units import time_text
-from testbed.comparison.archive.again import OUT, is_compared, is_simulated
-from testbed.comparison.archive.contents import RUN
-from testbed.comparison.archive.facts import Facts
+from testbed.comparison.archive.facts import OUT, Facts, is_compared, is_simulated
+from testbed.comparison.archive.named_files import RUN
 
 WIDTH = 80
 """An option that begins after so many characters of a command begins a line."""

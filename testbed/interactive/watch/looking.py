@@ -57,16 +57,11 @@ def look(run: Path) -> State:
     planned = read_json(run / MADE, run).get("planned")
     return State(
         goes_on=goes_on,
-        trial=None if goes_on is False else _running(run),
+        trial=None if goes_on is False else next(iter(_names(run, WORK)), None),
         finished=len([name for name in _names(run, "trials") if name.endswith(".json") and not name.startswith(".")]),
         planned=planned if type(planned) is int else None,
         asked_to_stop=os.path.lexists(run / STOP),
     )
-
-
-def _running(run: Path) -> str | None:
-    """Find the trial whose files are there only while it runs."""
-    return next(iter(_names(run, WORK)), None)
 
 
 def stamp(run: Path) -> str:

@@ -26,7 +26,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from testbed.analysis.html import template
 from testbed.base.errors import DiskFullError, OutputError, UsageError
 from testbed.base.printable import printable
-from testbed.experiment.stopping import ask_to_stop
+from testbed.experiment.runner import ask_to_stop
 from testbed.files.foreign import UnfitError
 from testbed.interactive.watch import looking
 from testbed.interactive.watch.door import SILENT_S, Door

@@ -1,4 +1,4 @@
-"""``circuits``: circuits of patch panels that move, or 1x2 switches that flip."""
+"""Circuits of patch panels that move: at stated moments, or within iterations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.groups import Time, refuse
 from testbed.perturb import targets
 from testbed.perturb.circuit_values import Tuples, flipped
-from testbed.perturb.events import Event
-from testbed.perturb.kinds.base import Context, Perturbation
+from testbed.perturb.events import Event, Reconfiguration
+from testbed.perturb.kinds.base import UNSENT, Context, Perturbation
 from testbed.perturb.moments import START, Moment, When
 from testbed.topologies.call import as_text
 from testbed.topologies.circuits import matchings, paths
 from testbed.topologies.model import Topology
 from testbed.topologies.patch_panel import repatched
+from testbed.topologies.topoopt.reconfigure import Discount
 
 
 class Circuits(Perturbation):
@@ -92,3 +93,45 @@ class Circuits(Perturbation):
         if self.reconfiguration_s is not None:
             return self.reconfiguration_s
         return 0.0 if self.flip is not None else targets.panels(topology).reconfiguration_s
+
+
+class Reconfigure(Perturbation):
+    """Circuits move within iterations, to the servers with most bytes to send (TopoOpt sections 5.1 and 5.5, and
+    Appendix D)."""
+
+    kind: Literal["reconfigure"]
+    every_s: Time = Field(0.05, alias="every", gt=0, examples=["50 ms"])
+    """The time between two looks at what is unsent."""
+    dark_s: Time = Field(0.01, alias="dark", ge=0, examples=["10 ms"])
+    """The time for which moving circuits are dark, and all senders hold."""
+    discount: Discount = Field("half", examples=["one"])
+    """How much less each further circuit between the same two servers is worth: ``half`` of the one before, as
+    TopoOpt-reconfig; ``one``: no less, as SiP-ML; or ``linear``, the l-th of d (d - l + 1) / d of the first."""
+
+    moves_circuits: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _leaves_time(self) -> Self:
+        if self.dark_s >= self.every_s:
+            raise refuse(
+                f"circuits that are dark for {1e3 * self.dark_s:g} ms of every {1e3 * self.every_s:g} ms carry nothing",
+                "give a longer every, or a shorter dark",
+            )
+        return self
+
+    @property
+    def effects(self) -> frozenset[str]:
+        return frozenset({UNSENT})
+
+    @property
+    def reconfiguration(self) -> Reconfiguration:
+        return Reconfiguration(self.every_s, self.dark_s, self.discount)
+
+    def moved(self, topology: Topology) -> Topology:
+        """Return the network as it is: nobody knows before what will be unsent.
+
+        Raises:
+            SpecError: the network has no patch panels.
+        """
+        targets.panels(topology)
+        return topology

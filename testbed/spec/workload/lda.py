@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Number, Share, Whole, listed, refuse
-from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.compute import ComputeTime, mode_alone
+from testbed.spec.workload.base import ComputeTime, Synchronised, mode_alone
 from testbed.workloads.job import Task, TopicModel
 from testbed.workloads.lda.corpus import too_few
 from testbed.workloads.lda.files import Asked, PreparedCorpus, prepare

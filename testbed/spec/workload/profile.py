@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Number, refuse
-from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
+from testbed.spec.workload.base import PlayedTime, Synchronised, mode_alone, no_pace
 from testbed.workloads.job import Replay, Task
 from testbed.workloads.learning.buckets import Gradient, shares
 from testbed.workloads.models import MODELS

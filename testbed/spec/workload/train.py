@@ -17,8 +17,7 @@ from pydantic import (
 )
 
 from testbed.base.groups import Number, refuse
-from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
+from testbed.spec.workload.base import Synchronised, TrainedTime, mode_alone, no_pace
 from testbed.workloads.catalogue import check_dataset
 from testbed.workloads.job import Optimiser, Task, Training
 from testbed.workloads.learning.buckets import Gradient

@@ -16,7 +16,7 @@ from testbed.analysis.load import load
 from testbed.analysis.record.tables import Transfer, columns
 from testbed.analysis.tables import trial
 from testbed.base.errors import OutputError
-from testbed.execution.transfers import table
+from testbed.execution.results import transfers_table
 from testbed.workloads.kinds.transfers import Carried, Purpose
 
 UPDATE, SUM, WEIGHTS = Purpose.UPDATE, Purpose.SUM, Purpose.WEIGHTS
@@ -42,15 +42,15 @@ TABLE = pd.DataFrame(
 
 
 def test_what_a_kind_tells_is_a_table_by_time() -> None:
-    found = table(TOLD, 10.0)
+    found = transfers_table(TOLD, 10.0)
     assert found is not None
     pd.testing.assert_frame_equal(found, TABLE)
     assert tuple(found) == columns(Transfer)
 
 
 def test_a_kind_that_plans_nothing_leaves_no_table_and_one_that_sent_nothing_an_empty_one() -> None:
-    assert table(None, 0.0) is None
-    nothing = table((), 0.0)
+    assert transfers_table(None, 0.0) is None
+    nothing = transfers_table((), 0.0)
     assert nothing is not None
     assert (len(nothing), tuple(nothing)) == (0, columns(Transfer))
     assert {one.kind for one in nothing.dtypes} == {"i", "f"}  # as tables of others must have
@@ -72,7 +72,7 @@ def test_an_honest_table_is_read_by_time(folder: Path) -> None:
 
 
 def test_an_empty_table_is_read(folder: Path) -> None:
-    nothing = table((), 0.0)
+    nothing = transfers_table((), 0.0)
     assert nothing is not None
     nothing.to_parquet(folder / "transfers" / "one.parquet", index=False)
     found = trial.transfers(folder, "one")

@@ -10,7 +10,7 @@ import yaml
 
 from testbed.api.spec import words_of
 from testbed.base.errors import OutputError, SpecError
-from testbed.spec.override import apply
+from testbed.spec.yaml import override
 
 from ..conftest import SPEC
 
@@ -21,7 +21,7 @@ def test_changes_are_what_the_command_line_takes() -> None:
     with words_of("mine.yaml", changes | texts) as words:
         assert words[-2:] == ["--", "mine.yaml"]
         settings: dict[object, object] = {}
-        apply(settings, [word.removeprefix("--set=") for word in words[:-2] if "links={" not in word])
+        override(settings, [word.removeprefix("--set=") for word in words[:-2] if "links={" not in word])
     assert settings == {
         "links": {"rate": "100 Mbit/s"},
         "batch": [1, 2],

@@ -14,7 +14,7 @@ from testbed.api.traces import FORMS, export, export_measured, show
 from testbed.base.errors import SchemeError, SpecError, UsageError
 from testbed.experiment.expand import trials
 from testbed.spec import load
-from testbed.trial.identity import identity
+from testbed.trial.model import identity
 
 SPEC = """
 name: swept

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.capacity.cache import Known
-from testbed.capacity.load import Load
-from testbed.capacity.model import Step, fitted, need
+from testbed.capacity.model import Load, Step, fitted, need
 
 LIMIT = 2.6
 NETWORKS = {"ring of 9": (9, 2.0, 64), "BML": (9, 2.0, 16), "ring of 4": (4, 2.0, 128), "fat-tree": (16, 3.5, 32)}

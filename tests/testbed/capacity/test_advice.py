@@ -10,7 +10,7 @@ import pytest
 
 from testbed.capacity.advice import Advice, advise, round_down, round_up
 from testbed.capacity.cache import Known
-from testbed.capacity.load import load_of
+from testbed.capacity.model import load_of
 from testbed.experiment.expand import trials
 from testbed.spec import read
 

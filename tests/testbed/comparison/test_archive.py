@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from testbed.base import exits
-from testbed.comparison.archive import archive, contents, crate, requirements
+from testbed.comparison.archive import archive, crate, named_files, requirements
 from testbed.comparison.archive import readme as pages
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
@@ -116,7 +116,12 @@ def test_it_holds_what_was_measured_and_what_that_depended_on(made_up: Made, hom
 
 
 def test_the_readme_has_a_word_on_all_that_an_archive_may_have() -> None:
-    known = [*(f"{folder}/" for folder in contents.TRIALS), *contents.FILES, contents.MADE, f"{contents.RERUN}/"]
+    known = [
+        *(f"{folder}/" for folder in named_files.TRIALS),
+        *named_files.FILES,
+        named_files.MADE,
+        f"{named_files.RERUN}/",
+    ]
     assert not [name for name in known if not name.startswith(tuple(pages.KEPT))]
 
 

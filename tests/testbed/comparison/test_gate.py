@@ -23,7 +23,7 @@ from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
 from testbed.comparison import gate
 from testbed.comparison.gate import Gate, make_baseline
-from testbed.execution.execute import Outcome, blank
+from testbed.execution.execute import Outcome, blank_trial
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import topped_up
 from testbed.experiment.run import Experiment
@@ -59,12 +59,12 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Made:
         verdict = made.get(trial.cell.label, {}).get(trial.repeat, "VALID")
         if verdict == "FAILED":
             failed = {"started": f"2026-11-21T09:{trial.repeat:02d}:00", "error": "h0 died"}
-            return Outcome(blank(trial) | failed, None, {})
+            return Outcome(blank_trial(trial) | failed, None, {})
         metrics = {"gst_median_s": gst_s, "gst_theory_s": 0.2, "gst_ratio": 1.0, "jct_s": 1.0, "throughput_sps": 6.0}
         started = f"2026-11-21T09:{trial.repeat:02d}:00"
         done = {"status": "done", "started": started, "duration_s": 1.5, "metrics": metrics}
         sums = {"checked_elements": 1, "wrong_elements": 0}
-        record = blank(trial) | done | {"fidelity": {"verdict": verdict, "checks": []}, "sums": sums}
+        record = blank_trial(trial) | done | {"fidelity": {"verdict": verdict, "checks": []}, "sums": sums}
         moments = [(rank, i, i + 0.0, i + 0.5, i + 0.5 + gst_s, i + 0.9, 1.0) for i in range(3) for rank in range(3)]
         return Outcome(record, pd.DataFrame(moments, columns=list(columns(Sample, required=True))), {})
 

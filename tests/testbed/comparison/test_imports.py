@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.comparison.archive.imports import LONGEST, reached
+from testbed.comparison.archive.named_files import LONGEST, reached
 
 CASES: dict[str, tuple[str, dict[str, str], str]] = {
     "a script and what it imports": (

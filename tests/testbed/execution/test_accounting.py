@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from testbed.base.errors import WorkerError
 from testbed.evidence.referee import Referee
 from testbed.execution import execute
-from testbed.execution.accounting import account
-from testbed.execution.observed import Observed
-from testbed.execution.outcome import Outcome
+from testbed.execution.accounting import account, rate_changes
+from testbed.execution.observed import Observed, Outcome
 from testbed.execution.several import joined
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.testing import IdealPlace
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
+from testbed.workloads.kinds.asked import Change
 
 from ..conftest import SPEC
 from ..test_testing import JOBS
@@ -66,3 +69,24 @@ def test_the_middle_of_a_trial_is_short() -> None:
     imports = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Import | ast.ImportFrom)]
     assert len(text.splitlines()) <= 200
     assert len(imports) <= 20
+
+
+def event(done_s: float | None, rate_bps: dict[str, int], **more: Any) -> dict[str, Any]:
+    links = {"rate_bps": rate_bps, "blocked": more.pop("blocked", {})}
+    return {"begun_s": 0.0, "done_s": done_s, "error": None, "links": links, **more}
+
+
+def test_changes_are_in_the_order_in_which_they_were_done() -> None:
+    found = rate_changes([event(2.0, {"3": 5}), event(1.0, {"3": 7, "4": 8}), {"begun_s": 0.5, "links": None}])
+    assert found == [Change(1.0, {3: 7.0, 4: 8.0}), Change(2.0, {3: 5.0})]
+
+
+def test_what_never_began_changed_nothing() -> None:
+    assert rate_changes([event(None, {"3": 5}, begun_s=None)]) == []
+
+
+@pytest.mark.parametrize(
+    "other", [event(1.0, {}, blocked={"3": True}), event(None, {"3": 5}), event(1.0, {"3": 5}, error="tc failed")]
+)
+def test_nothing_is_predicted_where_nobody_knows_the_rates(other: dict[str, Any]) -> None:
+    assert rate_changes([event(1.0, {"3": 5}), other]) is None

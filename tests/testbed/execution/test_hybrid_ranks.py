@@ -14,7 +14,7 @@ import pytest
 
 from testbed.base.errors import TestbedError
 from testbed.execution.accounting import told_by_processes
-from testbed.execution.saved import whole
+from testbed.execution.correctness import whole
 from testbed.trial.files import Files
 from testbed.workloads import kinds
 from testbed.workloads.kinds.hybrid.parts import HeldOperators

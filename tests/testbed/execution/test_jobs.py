@@ -11,8 +11,7 @@ import pytest
 
 from testbed.execution.accounting import attributed, summary
 from testbed.execution.observing import observe
-from testbed.execution.room import needed_bytes
-from testbed.execution.working_files import working_files
+from testbed.execution.working_files import needed_bytes, working_files
 from testbed.experiment.expand import trials
 from testbed.fidelity import link_rate
 from testbed.spec import read

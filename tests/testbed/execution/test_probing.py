@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import TrialError
-from testbed.execution import bursts, observing, probing, stage
+from testbed.execution import observing, probing, stage
 from testbed.execution.probing import Means, bandwidth, between, latency, met_in
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
@@ -72,7 +72,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
         some.extend(launches)
         return []
 
-    monkeypatch.setattr(bursts, "measured", nothing)
+    monkeypatch.setattr(probing, "measured", nothing)
     return some
 
 
@@ -88,7 +88,7 @@ def answering(trips_s: dict[tuple[int, int], float | None], monkeypatch: pytest.
                 lines.append({"name": f"h{host}", "round": number, "rtt_s": trip_s})
         return lines
 
-    monkeypatch.setattr(bursts, "measured", said)
+    monkeypatch.setattr(probing, "measured", said)
 
 
 def test_a_host_meets_each_other_one_in_a_round_of_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 from testbed.base.errors import SpecError, UsageError
 from testbed.capacity import cache
 from testbed.capacity.cache import Known
-from testbed.capacity.load import Load, load_of
+from testbed.capacity.model import Load, load_of
 from testbed.experiment import planning
 from testbed.experiment.expand import trials
 from testbed.experiment.fit import ROOM, enlarged, fit

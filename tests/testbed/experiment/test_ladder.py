@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.capacity.load import load_of
-from testbed.capacity.model import Step
+from testbed.capacity.model import Step, load_of
 from testbed.experiment import ladder
 from testbed.experiment.ladder import GST_S, RUNGS, STEP, Rung, frontier_bps, trial_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.base.errors import SpecError, UsageError
 from testbed.capacity import cache
-from testbed.experiment import pace, planning
+from testbed.experiment import fit, planning
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.run import Experiment
@@ -49,7 +49,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.extend(training.batch for training in trainings)
         return [TIMES_S[training.batch] for training in trainings]
 
-    monkeypatch.setattr("testbed.experiment.pace.gradient_times_s", times_s)
+    monkeypatch.setattr("testbed.experiment.fit.gradient_times_s", times_s)
     return asked
 
 
@@ -69,16 +69,16 @@ def paces_s(source: Source) -> Mapping[int, float]:
     ],
 )
 def test_it_is_twice_what_the_cores_take(gradient_s: float, workers: int, cores: float, expected_s: float) -> None:
-    assert pace.pace_s(gradient_s, workers, cores) == expected_s
+    assert fit.pace_s(gradient_s, workers, cores) == expected_s
 
 
 @pytest.mark.parametrize(("value_s", "expected_s"), [(0.1, 0.1), (0.101, 0.15), (0.81, 1.0), (0.0799, 0.08), (7, 8.0)])
 def test_paces_are_rounded_up_coarsely(value_s: float, expected_s: float) -> None:
-    assert pace.rounded_up(value_s) == expected_s
+    assert fit.rounded_up(value_s) == expected_s
 
 
 def test_it_is_that_of_the_largest_arm_in_all_arms(measured: list[int]) -> None:
-    found = pace.fit(spec(), CORES)
+    found = fit.fit_pace(spec(), CORES)
     assert paces_s(found) == found.chosen.pace_s == {16: 0.3, 64: 0.8}
     assert not found.wants_pace
     assert {(trial.job.batch, trial.job.compute.pace_s) for trial in trials(found)} == {(16, 0.3), (64, 0.8)}
@@ -88,10 +88,10 @@ def test_it_is_that_of_the_largest_arm_in_all_arms(measured: list[int]) -> None:
 def test_a_sweep_has_the_pace_of_its_slowest_model(measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = {"lenet5": 0.01, "resnet8": 0.05}
     monkeypatch.setattr(
-        "testbed.experiment.pace.gradient_times_s", lambda trainings, _own: [times_s[each.model] for each in trainings]
+        "testbed.experiment.fit.gradient_times_s", lambda trainings, _own: [times_s[each.model] for each in trainings]
     )
     swept = spec(TRAINED.replace("lenet5", "[lenet5, resnet8]").replace("[16, 64]", "16"))
-    assert paces_s(pace.fit(swept, CORES)) == {16: pace.pace_s(0.05, 9, CORES)}
+    assert paces_s(fit.fit_pace(swept, CORES)) == {16: fit.pace_s(0.05, 9, CORES)}
     assert measured == []
 
 
@@ -100,18 +100,18 @@ def test_all_jobs_of_a_network_compute_at_once(measured: list[int]) -> None:
     jobs = "[{name: a, scheme: ring, hosts: [h0, h1, h2, h3]}, {name: b, scheme: ps, hosts: [h4, h5, h6]}]"
     arm = f"{{topology: star(hosts=8), jobs: {jobs}}}"
     shared = spec(f"{TRAINED.partition('arms:')[0].replace('[16, 64]', '16')}arms: [{arm}]")
-    assert paces_s(pace.fit(shared, CORES)) == {16: pace.pace_s(0.026, 7, CORES)}
+    assert paces_s(fit.fit_pace(shared, CORES)) == {16: fit.pace_s(0.026, 7, CORES)}
 
 
 def test_written_paces_stay_what_they_are(measured: list[int]) -> None:
     source = spec(TRAINED.replace("pace: fit", "pace: {16: 0.3 s, 64: 1 s}"))
-    assert pace.fit(source) is source
+    assert fit.fit_pace(source) is source
     assert measured == []
 
 
 def test_a_gradient_is_measured_once(measured: list[int]) -> None:
-    first = pace.fit(spec(), CORES)
-    assert paces_s(pace.fit(spec(), CORES)) == paces_s(first)
+    first = fit.fit_pace(spec(), CORES)
+    assert paces_s(fit.fit_pace(spec(), CORES)) == paces_s(first)
     assert measured == [16, 64]
 
 
@@ -126,7 +126,7 @@ def test_no_part_of_an_experiment_is_fitted(measured: list[int]) -> None:
 
 
 def test_machines_of_a_labs_own_keep_the_same(measured: list[int]) -> None:
-    assert paces_s(pace.fit(spec(TRAINED + "lab: baremetal\n"), CORES)) == {16: 0.3, 64: 0.8}
+    assert paces_s(fit.fit_pace(spec(TRAINED + "lab: baremetal\n"), CORES)) == {16: 0.3, 64: 0.8}
     assert measured == [16, 64]
 
 
@@ -209,5 +209,5 @@ def test_a_model_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     )
     text = TRAINED.replace("lenet5", "./net.py:Net()").replace("[16, 64]", "4")
     own = read(text, "spec.yaml", tmp_path)
-    found = pace.fit(own, CORES)
+    found = fit.fit_pace(own, CORES)
     assert 0.03 < paces_s(found)[4] < 1

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.base.errors import OutputError
 from testbed.experiment.run import Experiment
-from testbed.experiment.stopping import Stopped, ask_to_stop
+from testbed.experiment.runner import Stopped, ask_to_stop
 from testbed.run_directory import access
 from testbed.run_directory.directory import RunDirectory
 from testbed.run_directory.layout import LOCK, STOP

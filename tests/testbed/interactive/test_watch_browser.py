@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.chromium import EXECUTABLE, Chromium
-from testbed.experiment.stopping import Stopped
+from testbed.experiment.runner import Stopped
 from testbed.interactive.watch import pages
 from testbed.interactive.watch.looking import stamp
 from testbed.run_directory.layout import STOP

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from testbed.perturb.flows import MOST_FLOWS, flow
 from testbed.perturb.kinds.base import MOST
+from testbed.perturb.kinds.traffic import MOST_FLOWS, flow
 from testbed.trial.job_files import PROBE_PORT
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.experiment.run import Experiment
 from testbed.run_directory import stored
-from testbed.run_directory.kept_spec import with_changes, without_changes
+from testbed.run_directory.resolved import with_changes, without_changes
 from testbed.spec import read
 from testbed.spec.yaml import parse
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ValidationError
 from testbed.base.errors import SpecError
 from testbed.spec import load, read
 from testbed.spec.explain import explain
-from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.links import Links
 from testbed.spec.model import Spec
+from testbed.spec.options import LAB_OPTIONS
 from testbed.spec.perturb import PERTURBATIONS
-from testbed.spec.workload.compute import ComputeTime
+from testbed.spec.workload.base import ComputeTime
 from testbed.spec.workload.kinds import KINDS
 
 BASE: dict[str, Any] = {

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from testbed.spec.json_schema import schema
-from testbed.spec.labs import LAB_OPTIONS, OF_BUILT_IN
-from testbed.spec.override import apply
-from testbed.spec.yaml import parse
+from testbed.spec.options import LAB_OPTIONS, OF_BUILT_IN
+from testbed.spec.yaml import override, parse
 from tests.docs.markdown import ROOT, blocks, pages
 from tests.docs.test_specs import BASE
 from tests.shipped import SPECS
@@ -32,7 +31,7 @@ def validator() -> Any:
 
 def mistakes(validator: Any, text: str, *overrides: str) -> list[str]:
     settings = parse(text, "spec.yaml")
-    apply(settings, overrides)
+    override(settings, overrides)
     return [error.message for error in validator.iter_errors(settings)]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.experiment.planning import plan
 from testbed.spec import load
-from testbed.spec.new import NAMES, TEMPLATES
+from testbed.spec.json_schema import TEMPLATE_NAMES, TEMPLATES
 from testbed.spec.yaml import parse
 
 from ..bench import Bench
@@ -20,7 +20,7 @@ from ..conftest import Called
 CLI = Callable[..., Called]
 
 
-@pytest.mark.parametrize("template", NAMES)
+@pytest.mark.parametrize("template", TEMPLATE_NAMES)
 def test_every_template_can_be_planned_and_edited(template: str, testbed: CLI, tmp_path: Path) -> None:
     called = testbed("new", "own", "--from", template)
     beside = "train.py, testbed.schema.json" if template == "script" else "testbed.schema.json"
@@ -47,7 +47,7 @@ def test_the_template_of_a_script_compares_gloo_with_a_ring() -> None:
 
 
 def test_there_are_no_other_templates() -> None:
-    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == set(NAMES)
+    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == set(TEMPLATE_NAMES)
 
 
 @pytest.mark.lab

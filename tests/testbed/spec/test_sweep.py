@@ -13,7 +13,7 @@ from testbed.base.errors import SpecError
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.spec.grid import MOST_CELLS, MOST_TRIALS, Grid
-from testbed.spec.repeats import Until
+from testbed.spec.model import Until
 
 SPEC = """\
 name: small

@@ -1,4 +1,4 @@
-"""``interference``: flows of other tenants, between hosts that no job has."""
+"""Flows of other tenants, which compete with the trial for links."""
 
 from __future__ import annotations
 
@@ -10,11 +10,61 @@ import numpy as np
 from pydantic import Field
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Time, Whole
+from testbed.base.groups import Rate, Time, Whole
+from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper, helped
-from testbed.perturb.flows import MOST_FLOWS, flow
-from testbed.perturb.kinds.base import Context, Perturbation
+from testbed.perturb.kinds.base import MOST, Context, Perturbation, Timed
 from testbed.perturb.moments import Moment
+
+PORT = 7_000
+"""Port of the first sink of the first perturbation; those of the n-th listen at this plus n, and steps of
+:data:`STEP`."""
+STEP = 2 * MOST
+"""The most perturbations of a trial: those of the experiment, and those of the arm."""
+MOST_FLOWS = 20
+"""The most sinks of a perturbation: ports end below those of bursts, at 9,000."""
+MODULE = "testbed.workloads.perturbing.background"
+
+
+def flow(context: Context, ends: tuple[int, int], *, count: int = 1, rate_bps: int = 0, place: int = 0) -> list[Helper]:
+    """Make the sink and the source of ``count`` connections from one host to another, each of that rate (bit/s), or as
+    fast as TCP lets it if that is 0. ``place`` numbers those of one perturbation."""
+    source, sink = ends
+    number = f"{context.number}" + (f"-{place}" if place else "")
+    where = (context.addresses.flow(source, sink)[1], str(PORT + context.number + STEP * place), str(count))
+    return [
+        Helper(f"sink{number}", sink, MODULE, ("sink", *where)),
+        Helper(f"source{number}", source, MODULE, ("source", *where, str(rate_bps)), sink, count, rate_bps),
+    ]
+
+
+class Background(Timed):
+    """TCP flows from one host to another compete with the trial's."""
+
+    kind: Literal["background"]
+    source: str = Field(alias="from", examples=["h0"])
+    """The host that sends."""
+    sink: str = Field(alias="to", examples=["h1"])
+    """The host that receives."""
+    flows: Whole = Field(1, ge=1, le=100)
+    """The number of flows."""
+    rate_bps: Rate | None = Field(None, alias="rate", examples=["50 Mbit/s"])
+    """The rate of each flow in bit/s. By default each sends as fast as TCP lets it. The workload's ``scale`` divides
+    it."""
+
+    disturbs_tcp: ClassVar[bool] = True
+
+    def helpers(self, context: Context) -> list[Helper]:
+        """Make the sink, then the source."""
+        source, sink = targets.hosts(context.topology, [self.source, self.sink])
+        if source == sink:
+            raise SpecError(f"background traffic from {self.source} to itself", fix="name two hosts")
+        rate_bps = round((self.rate_bps or 0) / context.scale)
+        return flow(context, (source, sink), count=self.flows, rate_bps=rate_bps)
+
+    def events(self, context: Context) -> Sequence[Event]:
+        _, source = self.helpers(context)
+        return helped(self.window(f"{self.flows} from {self.source} to {self.sink}"), [source])
 
 
 class Interference(Perturbation):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from testbed.base.errors import DiskFullError
-from testbed.execution.room import blame_full_disk, check_room, needed_bytes
+from testbed.execution.working_files import blame_full_disk, check_room, needed_bytes
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
