@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.workloads.kinds.forest.simulation import count
+from testbed.workloads.kinds.forest.kind import count
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.program.pace import step_s
 from testbed.workloads.kinds.parts import Simulation

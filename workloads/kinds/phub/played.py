@@ -14,8 +14,7 @@ from typing import Any
 from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.kinds.phub.client import window
 from testbed.workloads.kinds.phub.exchange import rotated
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Hops, Plan
+from testbed.workloads.kinds.phub.plan import FLOAT_BYTES, Hops, Plan
 from testbed.workloads.play.wires import Call, Lane, Wires, nothing
 from testbed.workloads.sync.connection import HEADER_BYTES
 
