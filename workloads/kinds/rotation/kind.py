@@ -16,7 +16,7 @@ from testbed.workloads.kinds.parts import Simulation
 from testbed.workloads.play.synchronisation import Alike, Synchronisation, synchronisation
 from testbed.workloads.sync import rotation
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
-from testbed.workloads.sync.cost import Cost, cost_of_flows
+from testbed.workloads.sync.cost import Cost, cost_of_flows, depth
 from testbed.workloads.sync.rotation import MOST_HOSTS, Rotation
 from testbed.workloads.sync.verify import check_form, verify
 
@@ -91,8 +91,8 @@ class RotationKind(Kind[Rotation]):
         return [("classes", f"{len(plan.workers):,}, each like class 0 after a turn")]
 
     def cost(self, plan: Rotation, topology: Topology, gradient_bytes: float) -> Cost:
-        depth = _depth(plan.reduce) + _depth(plan.broadcast)
-        return cost_of_flows(plan.flows(gradient_bytes), topology, depth)
+        rounds = depth(np.stack([plan.reduce, plan.broadcast])).sum()
+        return cost_of_flows(plan.flows(gradient_bytes), topology, int(rounds))
 
     def chunks(self, plan: Rotation, gradient: Gradient, chunk_bytes: int) -> int:
         return len(plan.workers) * len(plan.edges) * len(_cut(plan, (gradient, chunk_bytes))[0])
@@ -111,15 +111,6 @@ def _cut(plan: Rotation, chunks: Chunks) -> tuple[ChunkTable, NDArray[np.float64
     table = cut(plan.class_0, stops[-1], list(zip([0, *stops], stops, strict=False)), chunk_bytes)
     each = floats / np.bincount(table.bucket, minlength=len(floats))
     return table, FLOAT_BYTES * each[table.bucket]
-
-
-def _depth(parents: NDArray[np.int32]) -> int:
-    """Return how many edges lead from the deepest node to the root."""
-    node = np.arange(len(parents))
-    above, depth = np.where(parents >= 0, parents, node), (parents >= 0).astype(np.int64)
-    while (parents[above] >= 0).any():  # twice as far up each time
-        above, depth = above[above], depth + depth[above]
-    return int(depth.max())
 
 
 KIND = RotationKind()
