@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.ranks import PAIRED, Account, Call, RankRows
-from testbed.workloads.kinds.script.beginning import begins_s, connect_s
 from testbed.workloads.kinds.script.plan import library_of
-from testbed.workloads.kinds.script.rounds import Round, gradients, rounds
+from testbed.workloads.kinds.script.rounds import Round, begins_s, connect_s, gradients, rounds
 from testbed.workloads.kinds.script.ways import DIRECT, Ways
 from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from testbed.workloads.sync.forest import Forest
@@ -162,7 +161,7 @@ def _told(rows: RankRows, ends_s: Sequence[float]) -> Iterator[tuple[int, Mappin
 
 def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
     """Return by how much the backward passes of each iteration were longer than their pace; 0 without one. The first
-    iteration counts with the median computing time of the later ones (:mod:`.beginning`), so its overrun is at most
+    iteration counts with the median computing time of the later ones (:mod:`.rounds`), so its overrun is at most
     theirs."""
     found = [0.0] * len(ends_s)
     for at_s, overrun_s in rows.overruns:

@@ -55,7 +55,7 @@ class Ranks(Scripts[Forest]):
     def moved(
         self, plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int
     ) -> tuple[Sequence[Moved], str]:
-        from testbed.workloads.kinds.script.moved import moved
+        from testbed.workloads.kinds.script.ways import moved
 
         return moved(plan, ranks, asked, chunk_bytes)
 

@@ -30,9 +30,7 @@ from testbed.workloads.kinds.script.backend.tensors import (
     Put,
     array_of,
     check,
-    check_in_one_piece,
     check_parts,
-    check_tag,
     check_whole,
     copy,
     divide,
@@ -43,8 +41,7 @@ from testbed.workloads.kinds.script.backend.tensors import (
     write,
 )
 from testbed.workloads.kinds.script.backend.untraced import untraced
-from testbed.workloads.kinds.script.backend.watch import Watch
-from testbed.workloads.kinds.script.backend.works import Ours, joined
+from testbed.workloads.kinds.script.backend.works import Ours, Watch, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.operation import Ending
@@ -311,21 +308,15 @@ class Group(Named):
     # From rank to rank
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         return self._sent(tensors[0], dst, tag, self._row("send", tensors, self._members[dst]))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         return self._received(tensors[0], src, tag, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         array = array_of(tensors)
         work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
         slot, others = self._slot(tag), [one for one in self._members if one != self._members[self.rank()]]
@@ -424,6 +415,22 @@ class Group(Named):
             problem = f"a collective with the root rank {root}, and its group has {len(self._members)} ranks"
             raise SpecError(problem, fix=f"give it a rank from 0 to {len(self._members) - 1}")
         check(tensors, tensors if whole is None else whole)
+
+    def _check_message(self, tensors: Tensors, tag: int) -> None:
+        """Check a message from rank to rank, as :meth:`_check` does.
+
+        Raises:
+            RuntimeError: it is not in one piece of memory. Gloo takes no such message, either.
+            SpecError: no message has such a tag.
+        """
+        self._check(tensors)
+        if not all(one.is_contiguous() for one in tensors):
+            raise RuntimeError("input tensor has to be contiguous")
+        if not 0 <= tag < FIRST_OF_OURS:
+            raise SpecError(
+                f"a message with the tag {tag}, and tags are from 0 to {FIRST_OF_OURS - 1:,}",
+                fix="give send and recv such a tag",
+            )
 
     def _check_engine(self) -> None:
         """

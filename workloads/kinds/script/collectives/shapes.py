@@ -7,8 +7,9 @@ chunks are smaller (:mod:`testbed.workloads.sync.chunk_size`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,6 +54,10 @@ class Shape:
     plan: Plan
     neighbours: Sequence[int]
     is_eager: bool
+
+
+kept: Callable[[Callable[[Call], Shape]], Callable[[Call], Shape]] = lru_cache(maxsize=1000)
+"""Keeps the shapes that a function makes. A script whose arrays have ever new sizes has them planned again."""
 
 
 def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:

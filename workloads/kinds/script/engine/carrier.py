@@ -38,8 +38,7 @@ from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from testbed.workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
 from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES
 from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
-from testbed.workloads.kinds.script.engine.numbers import Numbers
-from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Operation
+from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Numbers, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
 from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.tcp_info import Sent

@@ -9,14 +9,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.workloads.kinds.script.collectives.shapes import Shape
-from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of, raw
 from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.sums import FixedSums, FloatSums, Sums
+
+Numbers = NDArray[Any]
+
+
+@cache
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return numpy's type for a name in :data:`.calls.DTYPES`. Numpy lacks bfloat16, which the package ml_dtypes
+    adds."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
+    return np.dtype(np.uint8 if name == "other" else name)
+
+
+def raw(numbers: Numbers) -> memoryview:
+    """View the bytes of an array; types that numpy does not know itself have no buffer of their own."""
+    return numbers.view(np.uint8).data if numbers.size else memoryview(bytearray())
+
 
 SUM = 1 << 31
 """Bit of a message's word: the message carries a sum, not a partial one."""

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -16,13 +16,12 @@ import numpy as np
 from testbed.base.errors import WorkerError
 from testbed.workloads import kinds
 from testbed.workloads.kinds.script.collectives.calls import Call, What
-from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, shape
+from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, kept, shape
 from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
 from testbed.workloads.kinds.script.engine import store
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import Slot, channel
-from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of
-from testbed.workloads.kinds.script.engine.operation import Ending, Key, Operation
+from testbed.workloads.kinds.script.engine.operation import Ending, Key, Numbers, Operation, dtype_of
 from testbed.workloads.kinds.script.engine.remote import Remote
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync import transport
@@ -32,9 +31,6 @@ from testbed.workloads.sync.tcp_info import Sent
 
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0
-MOST_SHAPES = 1000
-"""Limit on the shapes of a group whose plans are kept; a script whose arrays have ever new sizes has them planned
-again."""
 
 
 @dataclass
@@ -46,14 +42,16 @@ class Group:
         members: ranks, in the order of the group.
         forest: the trees of its allreduce.
         by: ``scheme``, or ``ring`` if the scheme has no trees among these ranks.
+        shape: makes the shape of a call, once (:func:`.shapes.kept`).
+        calls: how many it has made.
     """
 
     number: int
     members: Sequence[int]
     forest: Forest
     by: str
+    shape: Callable[[Call], Shape]
     calls: int = 0
-    shapes: dict[Call, Shape] = field(default_factory=dict)
 
 
 class RankEngine:
@@ -75,7 +73,12 @@ class RankEngine:
         """Make a group of some ranks, which all of them make with the same number."""
         nodes = [self._plan.workers[rank] for rank in members]
         forest, is_schemes = of_group(self._plan, nodes)
-        return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring")
+
+        def make(call: Call) -> Shape:
+            own = ring_of(forest, forest.workers) if too_wide(forest, call) else forest
+            return shape(own, call, self._job.chunk_bytes, self._job.node)
+
+        return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring", kept(make))
 
     def forget_group(self, number: int) -> None:
         """Forget a group that the script has left; it makes no more calls in it. The group's number stands for no other
@@ -99,7 +102,7 @@ class RankEngine:
             call, ending = call._replace(dtype="float32"), replace(ending, done=_narrowed(halves, array, ending.done))
         with self._lock:
             number, group.calls = group.calls, group.calls + 1
-            own = self._shape(group, call)
+            own = group.shape(call)
             key = (group.number, number & 0xFFFFFFFF)
             if last is not None and last.is_free and last.shape is own and not narrow:
                 (op := last).renew(key, ending)
@@ -107,15 +110,6 @@ class RankEngine:
                 op = Operation(key, own, self._plan.nodes[self._job.node], array, ending)
             self._carrier.submit(op)
         return op
-
-    def _shape(self, group: Group, call: Call) -> Shape:
-        known = group.shapes.get(call)
-        if known is None:
-            if len(group.shapes) >= MOST_SHAPES:
-                group.shapes.clear()
-            forest = ring_of(group.forest, group.forest.workers) if too_wide(group.forest, call) else group.forest
-            known = group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
-        return known
 
     def send(
         self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
