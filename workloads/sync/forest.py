@@ -130,6 +130,18 @@ def depths(trees: Parents) -> NDArray[np.int32]:
     return found
 
 
+def ends(trees: Parents) -> Parents:
+    """Return int32[C, V]: where V or more steps towards the root lead, also in a circle; a root and an absent node lead
+    to themselves."""
+    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
+    for _ in range(int(trees.shape[1]).bit_length()):
+        further = np.take_along_axis(up, up, axis=1)
+        if np.array_equal(further, up):
+            break
+        up = further
+    return up
+
+
 def placed(forest: Forest, part: Part) -> Forest:
     """Put a forest that was made for :attr:`.Part.topology` into the whole network's numbers of nodes. Ranks stay."""
     number = np.array(part.nodes, dtype=np.int32)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import SchemeError, TopologyError
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.flows import pairs
-from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks, ends
 
 _SHOWN = 6
 """Limit on the nodes of a path or list that a message shows."""
@@ -171,7 +171,7 @@ def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArr
         raise refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
     _check_presence(forest, some, rows, kind)
     root: NDArray[np.intp] = np.argmax(some == ROOT, axis=1)
-    for c, node in np.argwhere((_ends(some) != root[:, None]) & (some != ABSENT))[:1]:
+    for c, node in np.argwhere((ends(some) != root[:, None]) & (some != ABSENT))[:1]:
         problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
         way = _walk(forest, some[c], int(node))
         raise refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
@@ -208,17 +208,6 @@ def _check_passing(forest: Forest) -> None:
         switch = forest.nodes[parent[c, node]]
         problem = f"{forest.nodes[node]} sends to {switch}, which passes the sum on, but not to {forest.nodes[node]}"
         raise refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
-
-
-def _ends(trees: Parents) -> Parents:
-    """Return int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
-    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
-    for _ in range(int(trees.shape[1]).bit_length()):
-        further = np.take_along_axis(up, up, axis=1)
-        if np.array_equal(further, up):
-            break
-        up = further
-    return up
 
 
 def _check_routes(forest: Forest, topology: Topology) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import SchemeError
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.learning.parts import spans
-from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, ends
 from testbed.workloads.sync.trees import among
 
 MOST_CLASSES = 1024
@@ -186,8 +186,8 @@ def delivers(forest: Forest, call: Call) -> str:
         owners = [call.root] * forest.classes
     elif forest.aligned:
         size = len(forest.workers)
-        ends = np.cumsum(forest.share)
-        owners = [min(size - 1, int((end - 1) // max(1, call.count // size))) for end in ends]
+        stops = np.cumsum(forest.share)
+        owners = [min(size - 1, int((end - 1) // max(1, call.count // size))) for end in stops]
     else:
         owners = [-1] * forest.classes
     gives_all = call.what not in (What.BROADCAST, What.ALL_GATHER)
@@ -199,22 +199,9 @@ def delivers(forest: Forest, call: Call) -> str:
             (forest.reduce[c], everyone if gives_all else owner),
             (forest.broadcast[c], everyone if gets_all or not forest.aligned else owner),
         ):
-            missing = wanted - _reaching(tuple(some.tolist()))
-            if missing:
+            reaching = np.flatnonzero((some[ends(some[None])[0]] == ROOT) & (some != ABSENT))
+            if missing := wanted - set(reaching.tolist()):
                 return f"class {c} misses {', '.join(forest.nodes[node] for node in sorted(missing))}"
         if np.flatnonzero(forest.reduce[c] == ROOT).tolist() != np.flatnonzero(forest.broadcast[c] == ROOT).tolist():
             return f"class {c} has two roots"
     return ""
-
-
-def _reaching(parents: tuple[int, ...]) -> frozenset[int]:
-    """Return the nodes whose way up ends at the root."""
-    found: dict[int, bool] = {}
-    for start in range(len(parents)):
-        way, node = [], start
-        while node >= 0 and node not in found and node not in way:
-            way.append(node)
-            node = parents[node]
-        ends = found.get(node, False) if node >= 0 else node == ROOT
-        found.update(dict.fromkeys(way, ends))
-    return frozenset(node for node, ends in found.items() if ends)
