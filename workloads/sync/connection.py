@@ -133,10 +133,6 @@ class Connection:
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
 
-    def queues(self, memory: object) -> bool:
-        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
-        return any(payload.obj is memory for payload in self.unsent())
-
     def unsent(self) -> Iterator[memoryview]:
         """Yield the payloads that wait to be sent, in whole or in part."""
         yield from (buffer for buffer in self._outbox if isinstance(buffer, memoryview))

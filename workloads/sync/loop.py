@@ -165,6 +165,10 @@ class Loop(Session):
                 moved = True
         return moved
 
+    def _is_queued(self, memory: object) -> bool:
+        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
+        return any(payload.obj is memory for one in self._connections for payload in one.unsent())
+
     def _flush(self, connection: Connection) -> int:
         """Hand some of what is queued to the kernel, as much as the gate lets through; return bytes."""
         return connection.flush() if self._gate is None else self._gate.flush(connection)

@@ -14,6 +14,7 @@ self-clocking).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ class Slots:
             longest[c] = max(longest.get(c, 0), size)
         memory = {c: [np.empty(size, np.int32) for _ in range(window)] for c, size in longest.items() if mine[c]}
         nothing = np.empty(0, np.int32)
-        self._slot = [(c, n % window) for c, n in zip(klass, places(klass), strict=True)]
+        turns = {c: cycle(range(window)) for c in longest}
+        self._slot = [(c, next(turns[c])) for c in klass]
         self.parts: list[Integers] = [
             memory[c][slot][:size] if mine[c] else nothing for (c, slot), size in zip(self._slot, length, strict=True)
         ]
@@ -103,13 +105,3 @@ class Windows:
             self._parked.discard(later)
             return later
         return None
-
-
-def places(klass: Sequence[int]) -> list[int]:
-    """Count for each chunk how many of its class come before it."""
-    seen: dict[int, int] = {}
-    found = []
-    for c in klass:
-        found.append(seen.get(c, 0))
-        seen[c] = found[-1] + 1
-    return found

@@ -1,8 +1,8 @@
 """Memory of a node's chunks, and the adding to them: as floats in the gradient, or in fixed point.
 
 Both have the same methods, which the engine calls as a chunk goes its way: ``take`` when its first byte arrives,
-``add`` for each partial sum, ``may_send`` before it goes up, ``summed`` when the sum is here, ``leave`` when it is
-passed on.
+``add`` for each partial sum, ``agreed`` when the sum is here, ``leave`` when it is passed on. Their ``windows`` know
+whether it may go up.
 """
 
 from __future__ import annotations
@@ -73,10 +73,6 @@ class FloatSums:
             found[self._plan.tally] = self.tally
         return found
 
-    def begin(self) -> None:
-        """Begin a new iteration or barrier."""
-        self.windows.begin()
-
     def open(self, gate: int) -> None:
         """Let the gate's chunks be added to."""
         for k in self._plan.members[gate] if not self._own else ():
@@ -98,14 +94,6 @@ class FloatSums:
             at += self._plan.first[k]
             ours = self._flat[at : at + len(terms)]
         np.add(ours, terms, out=ours)
-
-    def may_send(self, k: int) -> bool:
-        """Whether chunk k may go up now; if not, :meth:`summed` of another names it later."""
-        return self.windows.may_send(k)
-
-    def summed(self, k: int) -> int | None:
-        """Note that the sum of chunk k is here; return a chunk that may now go up, if one waited for that."""
-        return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
         """Return the gate that opens because the sum of chunk k is here, if one does."""
@@ -152,9 +140,6 @@ class FixedSums:
         if self._own:
             self.turn[: plan.data] = [partial(self._encode, k) for k in range(plan.data)]
 
-    def begin(self) -> None:
-        self.windows.begin()
-
     def open(self, gate: int) -> None:
         for k in self._plan.members[gate] if gate != self._plan.buckets else ():
             if k >= self._plan.data:
@@ -186,12 +171,6 @@ class FixedSums:
                 f"{self._name}: a sum in chunk {k} of class {self._plan.klass[k]} does not fit 32 bits",
                 fix="give the scheme a smaller scale",
             ) from None
-
-    def may_send(self, k: int) -> bool:
-        return self.windows.may_send(k)
-
-    def summed(self, k: int) -> int | None:
-        return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
         about = k - self._plan.data

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -23,7 +23,7 @@ from testbed.workloads.kinds.script.backend.compare import Comparison
 from testbed.workloads.kinds.script.backend.finite import Look
 from testbed.workloads.kinds.script.backend.gloo import OLDER, SAME, Watched, beside
 from testbed.workloads.kinds.script.backend.named import Named, Place, telling
-from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.rows import Row
 from testbed.workloads.kinds.script.backend.tensors import (
     Array,
     Arrays,
@@ -45,7 +45,9 @@ from testbed.workloads.kinds.script.backend.works import Ours, Watch, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.operation import Ending
-from testbed.workloads.rank_job import RankJob
+
+if TYPE_CHECKING:
+    from testbed.workloads.kinds.script.backend.initialise import Rank
 
 Tensors = Sequence[torch.Tensor]
 _OF_OURS = FIRST_OF_OURS
@@ -55,24 +57,14 @@ ENDED = "this rank makes no collectives any more, for it does not know what othe
 """Beginning of later errors, which the error of the engine follows."""
 
 
-class Who(Protocol):
-    """Interface of this process's rank (:class:`.initialise.Rank`), with what its groups share."""
-
-    job: RankJob
-    rows: Rows
-    engine: Any
-    watch: Any
-    error: BaseException | None
-
-
-def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group:
+def create(place: Place, who: Rank, number: int, members: Sequence[int]) -> Group:
     """Make a group of some ranks; the first one of a process meets its neighbours.
 
     Raises:
         WorkerError, TrialTimeoutError: a neighbour did not come.
     """
     if who.engine is None:
-        from testbed.workloads.kinds.script.engine import join
+        from testbed.workloads.kinds.script.engine.rank import join
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
@@ -82,7 +74,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 class Group(Named):
     """A group of some ranks, or of all."""
 
-    def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
+    def __init__(self, place: Place, who: Rank, number: int, members: Sequence[int]) -> None:
         _, rank, size, _ = place
         super().__init__(rank, size, who.rows, number)
         self._place, self._who, self._members = place, who, list(members)

@@ -634,9 +634,6 @@ class Carrier(NoBuckets):
         """Read some of a sum; return whether anything came."""
         return connection.read_payload(op.views[k][-connection.left :]) > 0
 
-    def _is_queued(self, part: Numbers) -> bool:
-        return any(connection.queues(part) for connection in self._connections)
-
     def _add(self, connection: Connection, op: Operation, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
         size = op.dtype.itemsize
@@ -678,6 +675,3 @@ def _flush_all(connection: Connection, end_s: float) -> None:
     while connection.sending and not connection.closed and (left_s := end_s - time.monotonic()) > 0:
         poll.poll(1000 * left_s)
         connection.flush()
-
-
-__all__ = ["MOST_EARLY", "Carrier", "Operation"]

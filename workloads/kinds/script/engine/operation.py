@@ -92,6 +92,7 @@ class Operation:
         else:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
+        self._windows = self._sums.windows
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = self._views(own)
         self.turn = self._sums.turn
@@ -150,7 +151,7 @@ class Operation:
 
     def begin(self) -> list[Message]:
         """Return the messages that can leave at once."""
-        self._sums.begin()
+        self._windows.begin()
         leaving: list[Message] = []
         self._opened(0, leaving)
         return leaving
@@ -195,7 +196,7 @@ class Operation:
         parent = self._plan.parent[c]
         if parent == ROOT:
             self._summed(k, leaving)
-        elif self._sums.may_send(k):
+        elif self._windows.may_send(k):
             leaving.append((parent, 0, k))
             if not self._plan.receives[c]:
                 self._complete(k)
@@ -206,7 +207,7 @@ class Operation:
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._opened(gate, leaving)
-        if (later := self._sums.summed(k)) is not None:
+        if (later := self._windows.summed(k)) is not None:
             self._reduced(later, leaving)
 
     def _complete(self, k: int) -> None:

@@ -21,7 +21,7 @@ from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, 
 from testbed.workloads.kinds.script.engine import store
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import Slot, channel
-from testbed.workloads.kinds.script.engine.operation import Ending, Key, Numbers, Operation, dtype_of
+from testbed.workloads.kinds.script.engine.operation import Ending, Key, Numbers, Operation
 from testbed.workloads.kinds.script.engine.remote import Remote
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync import transport
@@ -136,7 +136,8 @@ class RankEngine:
 
         def look() -> bool:
             for source in ranks:
-                if self._carrier.is_announced(self._next_key(source, slot)):
+                number = self._channel(source, self._job.rank, slot)
+                if self._carrier.is_announced((number, self._messages[slot.group][number])):
                     matched(source)
                     self.receive(source, slot, array, done)
                     return True
@@ -144,11 +145,6 @@ class RankEngine:
 
         nodes = [self._plan.workers[rank] for rank in ranks]
         self._carrier.call_soon(lambda: self._carrier.look_for(look, done, nodes))
-
-    def _next_key(self, source: int, slot: Slot) -> Key:
-        """Return the key of the next message that a rank sends to this one."""
-        number = self._channel(source, self._job.rank, slot)
-        return number, self._messages[slot.group][number]
 
     def _channel(self, source: int, target: int, slot: Slot) -> int:
         """Return the number of the group in which one rank's messages to another are the calls."""
@@ -290,6 +286,3 @@ def join(job: RankJob) -> RankEngine:
         raise WorkerError(f"{job.plan} has no trees", fix="take a synchronous scheme")
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     return RankEngine(job, plan, sockets)
-
-
-__all__ = ["Group", "RankEngine", "dtype_of", "join"]
