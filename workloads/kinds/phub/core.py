@@ -1,4 +1,5 @@
-"""A core of a box: it owns some keys, receives and adds them, changes their weights, and sends these back.
+"""A box's processes. A core owns some keys, receives and adds them, changes their weights, and sends these back. The
+manager gives each job its namespace and nonce, and with wide aggregation says when a layer has come to all cores.
 
 A core is one process with one thread, and shares nothing with others (PHub thesis, section 3.4), unless keys come in by
 worker (:mod:`.memory`). It has room for a key of each worker, for the sum of each of its keys, and for their weights.
@@ -37,6 +38,7 @@ from testbed.workloads.sync.connection import Connection
 
 if TYPE_CHECKING:
     from testbed.workloads.learning.sketch import PartSketch  # whose module imports PyTorch
+
 
 Held = Mapping[int, tuple[Floats, Callable[[Floats], None]]]
 """By key, what workers get, and the function by which a sum changes it."""
@@ -245,3 +247,46 @@ class Core(Holder, Keyed):
             silent = [at for at in (*range(self._world), *self._below[key]) if at not in came] or [*self._mates]
             silent = [self._source(key)] if key in self._passed else silent
         return f"{what}{', '.join(self._by_node[at].name for at in silent)}"
+
+
+class Manager(Holder, Keyed):
+    """The manager of one job."""
+
+    def __init__(self, name: str, ends: Sequence[End], plan: Plan, iterations: int) -> None:
+        """Set up; ``ends`` are those of connections with all cores."""
+        super().__init__(name, ends)
+        self._children = range(len(ends))
+        at = {place: number for number, place in enumerate(plan.cores_at.values())}
+        owners: dict[int, set[int]] = {}
+        for key, place in zip(plan.keys, plan.places, strict=True):
+            owners.setdefault(key.layer, set()).add(at[place])
+        self._owners, self._came_to = owners, Counter[int]()
+        times = iterations if plan.aggregation == "wide" else 0
+        self._left = times * len(owners)
+        self._left_of = [times * sum(at in cores for cores in owners.values()) for at in range(len(ends))]
+        """By core, how many layers are still to come to it."""
+
+    @property
+    def _is_done(self) -> bool:
+        return not self._left
+
+    def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
+        if kind != CAME or connection.node not in self._owners.get(number, ()):
+            raise self._wrong(connection, kind, number)
+        return None
+
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        self._left_of[connection.node] -= 1
+        self._came_to[number] += 1
+        if self._came_to[number] < len(self._owners[number]):
+            return
+        self._came_to[number] = 0
+        self._left -= 1
+        for at in sorted(self._owners[number]):
+            self._say(at, GO, number)
+
+    def _waits_for(self, connection: Connection) -> bool:
+        return bool(self._left_of[connection.node]) or self.met[connection.node] < self._barriers
+
+    def _lacks(self) -> str:
+        return ", ".join(connection.name for connection in self._connections)

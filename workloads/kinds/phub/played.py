@@ -1,5 +1,5 @@
-"""An iteration through boxes in simulated time: what workers (:mod:`.client`), cores (:mod:`.core`) and the manager
-(:mod:`.manager`) decide, message by message.
+"""An iteration through boxes in simulated time: what workers (:mod:`.client`), and cores and the manager
+(:mod:`.core`) decide, message by message.
 
 Adding and steps take no time, and processes of one host hear of each other at once.
 """
