@@ -189,7 +189,11 @@ class Carrier(NoBuckets):
     def sent(self) -> dict[int, Sent]:
         """The bytes that the kernel has put on the wire, by neighbour; the payload is that of chunks alone. Headers and
         news of calls are in no forest, and outweigh chunks of few bytes, so they count as what the connection adds."""
-        return {node: self._of_chunks(node, sent) for node, sent in super().sent.items()}
+        found = {}
+        for node, sent in super().sent.items():
+            chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
+            found[node] = replace(sent, payload_bytes=max(0, chunk_bytes))  # after an error some may not have left
+        return found
 
     def _act(self) -> None:
         while True:
@@ -269,11 +273,6 @@ class Carrier(NoBuckets):
         self._let_go()
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too
-
-    def _of_chunks(self, node: int, sent: Sent) -> Sent:
-        """Take headers and news out of the payload for a neighbour. Some messages may not have left after an error."""
-        chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
-        return replace(sent, payload_bytes=max(0, chunk_bytes))
 
     def _let_go(self) -> None:
         """Close the loop, which does nothing more with the connections."""
@@ -535,8 +534,9 @@ class Carrier(NoBuckets):
             return False
         said = bytes(self._into.pop(connection))
         connection.word = None
-        if kind == _ABORT:
-            raise self._aborted(connection, said)
+        if kind == _ABORT:  # with the error with which the neighbour ended, be it its own or another's
+            problem, _, fix = said.decode(errors="replace").partition("\n")
+            raise LostError(problem, fix=fix, node=connection.node)
         if kind == _BYE:
             self._bye(connection, key)
             return True
@@ -570,11 +570,6 @@ class Carrier(NoBuckets):
         if node not in self._gone:
             self._gone.add(node)
             self._left(node)
-
-    def _aborted(self, connection: Connection, said: bytes) -> LostError:
-        """Make the error with which a neighbour ended, be it its own or another's."""
-        problem, _, fix = said.decode(errors="replace").partition("\n")
-        return LostError(problem, fix=fix, node=connection.node)
 
     def _left(self, node: int) -> None:
         """React to a node that leaves, or has left."""
