@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,8 +141,10 @@ class Core(Holder, Keyed):
             self._change(self._layers[number])
         elif kind == CHANGED:
             self._hand_out(number)
+        elif kind == PULL and rank in self._have[number]:
+            self._asked[number].add(rank)  # it gets the value when the sum that its push is part of has changed it
         elif kind == PULL:
-            self._pull(rank, number)
+            self._give(rank, number, self._held[number][0].copy())  # others may push meanwhile, and change it
         elif kind == TOTAL:
             self._due[rank] -= 1
             self._passed.remove(number)
@@ -159,13 +160,6 @@ class Core(Holder, Keyed):
                 self._asked[number].add(rank)
             if is_whole:
                 self._complete(number)
-
-    def _pull(self, rank: int, key: int) -> None:
-        """Send a value: now, or when the sum that the worker's last push is part of has changed it."""
-        if rank in self._have[key]:
-            self._asked[key].add(rank)
-        else:
-            self._give(rank, key, self._held[key][0].copy())  # others may push meanwhile, and change it
 
     def _complete(self, key: int) -> None:
         """Go on with a key that has come from all workers, and from the racks whose sums come here."""
@@ -199,9 +193,14 @@ class Core(Holder, Keyed):
         wait for it, and on the NIC they share it would be one flow beside those to all of this box's workers."""
         self._done[key] += 1
         self._left -= 1
-        give = partial(self._give_all, [rank for rank in self._order if rank in self._asked[key]], key)
+        ranks = [rank for rank in self._order if rank in self._asked[key]]
         self._asked[key].clear()
         self._have[key].clear()
+
+        def give() -> None:
+            for rank in ranks:
+                self._give(rank, key, self._held[key][0])
+
         if total is None:
             give()
         else:
@@ -218,10 +217,6 @@ class Core(Holder, Keyed):
         source = self._hops[key].source
         assert source is not None
         return self._boxes[source]
-
-    def _give_all(self, ranks: Sequence[int], key: int) -> None:
-        for rank in ranks:
-            self._give(rank, key, self._held[key][0])
 
     def _give(self, rank: int, key: int, value: Floats) -> None:
         self._say(rank, VALUE, key, value)

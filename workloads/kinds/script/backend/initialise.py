@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -33,6 +34,7 @@ from testbed.workloads.kinds.script.backend.numbering import Numbering
 from testbed.workloads.kinds.script.backend.pace import Pace
 from testbed.workloads.kinds.script.backend.rows import Rows
 from testbed.workloads.rank_job import RankJob
+from testbed.workloads.sync.tcp_info import added
 
 NAME = "testbed"
 TAKEN = ("", "gloo", "undefined", NAME)
@@ -115,7 +117,9 @@ class Rank:
         """Add up the bytes that all engines of this process have sent, as :meth:`RankEngine.totals` has them for
         one."""
         last = {} if self.engine is None else self.engine.totals()
-        return functools.reduce(_added, [*self._before, last])
+        totals = functools.reduce(_added, [*self._before, last])
+        sent = totals.get("sent")
+        return totals | {"sent": None if sent is None else {node: asdict(one) for node, one in sent.items()}}
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """Make a process group of all ranks or some
@@ -155,12 +159,7 @@ def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Add the totals of two engines, one after the other; unknown if those of one are."""
     if not some.get("sent") or not more.get("sent"):
         return {"wire_bytes": None, "sent": None}
-    sent = {node: dict(one) for node, one in some["sent"].items()}
-    for node, one in more["sent"].items():
-        known = sent.setdefault(node, {})
-        for name, count in one.items():
-            known[name] = known.get(name, 0) + count
-    return {"wire_bytes": some["wire_bytes"] + more["wire_bytes"], "sent": sent}
+    return {"wire_bytes": some["wire_bytes"] + more["wire_bytes"], "sent": added(some["sent"], more["sent"])}
 
 
 def wrap() -> None:

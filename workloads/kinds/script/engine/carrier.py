@@ -27,7 +27,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from socket import SHUT_WR, socket
 from struct import Struct
 from typing import Any
@@ -95,6 +95,7 @@ class Carrier(NoBuckets):
 
     Attributes:
         error: why nothing moves any more; None while it does.
+        totals: bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour.
     """
 
     def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket]) -> None:
@@ -134,7 +135,7 @@ class Carrier(NoBuckets):
         self._epoll.register(self._bell.descriptor, select.EPOLLIN | select.EPOLLET)
         self._leaving_s: float | None = None
         self._has_ended = False
-        self._totals: dict[str, Any] = {}
+        self.totals: dict[str, Any] = {}
 
     def _wire(self, node: int, sock: socket) -> Connection:
         name = self._names[node]
@@ -179,11 +180,6 @@ class Carrier(NoBuckets):
             self._fail(error)
         finally:
             self._end()
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
-        return self._totals
 
     @property
     def sent(self) -> dict[int, Sent]:
@@ -264,12 +260,9 @@ class Carrier(NoBuckets):
                 f"{self._name} has left its process group", fix="make calls before destroy_process_group()"
             )
         try:
-            self._totals = {
-                "wire_bytes": self.wire_bytes,
-                "sent": {node: asdict(one) for node, one in self.sent.items()},
-            }
+            self.totals = {"wire_bytes": self.wire_bytes, "sent": self.sent}
         except (OSError, TestbedError):  # a connection that is reset counts no more
-            self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
+            self.totals = {"wire_bytes": self.wire_bytes, "sent": None}
         self._let_go()
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too

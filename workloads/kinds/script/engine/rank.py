@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -27,7 +27,7 @@ from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.tcp_info import Sent
+from testbed.workloads.sync.tcp_info import Sent, added
 
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0
@@ -201,10 +201,7 @@ class RankEngine:
         totals = self._carrier.totals
         if not totals.get("sent"):
             return totals
-        sent = dict(totals["sent"])
-        for node, more in self._stored.items():
-            sent[node] = asdict(Sent(**sent.get(node, {})) + more)
-        return {**totals, "sent": sent}
+        return {**totals, "sent": added(totals["sent"], self._stored)}
 
     def _of_store(self) -> dict[int, Sent]:
         """Count what the store has sent so far, by node; PyTorch closes it with the group."""
