@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.sync.connection import HEADER_BYTES, Act, Connection, LostError, linger, lost
-from testbed.workloads.sync.loop import Loop, NoBuckets
+from testbed.workloads.sync.loop import Loop
 
 BARRIER, NOTE, FLOATS = range(3)
 """Kinds of messages; subclasses have further ones, which are headers alone."""
@@ -180,7 +180,7 @@ class Exchange(Loop):
         return WorkerError(f"{self._name} got {what} from {connection.name}, and does not expect it", fix=self._fix)
 
 
-class Holder(NoBuckets, Exchange):
+class Holder(Exchange):
     """A process that holds weights and applies updates to them: a server, or its replica."""
 
     @property

@@ -342,14 +342,8 @@ class Engine(Loop):
 
     def _add(self, connection: Connection, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
-        carried = len(connection.carry)
-        at = (len(self._views[k]) - connection.left - carried) // FLOAT_BYTES
-        self._scratch_bytes[:carried] = connection.carry
-        room = min(connection.left, _SCRATCH_BYTES - carried)
-        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
-        floats, rest = divmod(carried + count, FLOAT_BYTES)
-        connection.carry = bytes(self._scratch_bytes[FLOAT_BYTES * floats : FLOAT_BYTES * floats + rest])
-        self._sums.add(k, at, self._scratch[:floats])
+        count, before_end, floats = connection.read_terms(self._scratch_bytes, FLOAT_BYTES)
+        self._sums.add(k, (len(self._views[k]) - before_end) // FLOAT_BYTES, self._scratch[:floats])
         return count > 0
 
     def _finish_message(self, connection: Connection, k: int) -> None:

@@ -24,10 +24,9 @@ from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.loop import NoBuckets
 
 
-class Worker(NoBuckets, Exchange):
+class Worker(Exchange):
     """Pushes updates, one at a time, and gets weights.
 
     Attributes:

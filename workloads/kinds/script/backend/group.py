@@ -19,8 +19,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
-from testbed.workloads.kinds.script.backend.compare import Comparison
-from testbed.workloads.kinds.script.backend.finite import Look
+from testbed.workloads.kinds.script.backend.compare import Comparison, Look
 from testbed.workloads.kinds.script.backend.gloo import OLDER, SAME, Watched, beside
 from testbed.workloads.kinds.script.backend.named import Named, Place, telling
 from testbed.workloads.kinds.script.backend.rows import Row

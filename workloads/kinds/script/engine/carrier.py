@@ -40,7 +40,7 @@ from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES
 from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Numbers, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
-from testbed.workloads.sync.loop import NoBuckets
+from testbed.workloads.sync.loop import Loop
 from testbed.workloads.sync.tcp_info import Sent
 
 _HEADER = Struct(">QIII")
@@ -89,7 +89,7 @@ class _Bell:
         _LIBC.eventfd_write(self.descriptor, _ONCE)
 
 
-class Carrier(NoBuckets):
+class Carrier(Loop):
     """Carrier of calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's
     own.
 
@@ -625,15 +625,8 @@ class Carrier(NoBuckets):
     def _add(self, connection: Connection, op: Operation, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
         size = op.dtype.itemsize
-        carried = len(connection.carry)
-        at = (len(op.views[k]) - connection.left - carried) // size
-        if carried:
-            self._scratch_bytes[:carried] = connection.carry
-        room = min(connection.left, _SCRATCH_BYTES - carried)
-        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
-        numbers, rest = divmod(carried + count, size)
-        connection.carry = bytes(self._scratch_bytes[numbers * size : carried + count]) if rest else b""
-        op.add(k, at, self._typed(op.dtype)[:numbers])
+        count, before_end, numbers = connection.read_terms(self._scratch_bytes, size)
+        op.add(k, (len(op.views[k]) - before_end) // size, self._typed(op.dtype)[:numbers])
         return count > 0
 
     def _typed(self, dtype: np.dtype[Any]) -> Numbers:
