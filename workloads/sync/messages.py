@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
-from testbed.workloads.sync.plan import first_class, numbered, sending_order
-from testbed.workloads.sync.slots import Windows
+from testbed.workloads.sync.plan import Windows, first_class, numbered, sending_order
 
 
 class What(NamedTuple):

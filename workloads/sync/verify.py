@@ -192,7 +192,7 @@ def _check_passing(forest: Forest) -> None:
     """Check that, in fixed point, a node that sends to a node that is no worker gets the sum from it, if it has one to
     give.
 
-    A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`testbed.workloads.sync.slots`.
+    A worker's next chunk for a slot then comes when the sum has left the slot (:class:`.sums.Slots`).
     """
     if forest.fixed is None:
         return

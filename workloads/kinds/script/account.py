@@ -286,10 +286,13 @@ def collectives(
         (first, *_) = calls
         groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
     unit, world = cost(plan, topology, 1.0), len(plan.workers)
-    return [
-        {**_row(key, each), "least_s": _least_s(key, unit, shaper) if key[-1] == world else None}
-        for key, each in groups.items()
-    ]
+    table = []
+    for key, each in groups.items():
+        op, _, nbytes, by, size = key
+        link_s = shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps)
+        is_sum = (op, by, size) == ("allreduce", "scheme", world)  # of others it is not known what links allow
+        table.append({**_row(key, each), "least_s": float(link_s.max(initial=0.0)) if is_sum else None})
+    return table
 
 
 MOST_CALLS = 200_000
@@ -318,15 +321,6 @@ def calls_of(ranks: Sequence[RankRows], table: Sequence[Mapping[str, Any]]) -> p
 
 _Alike = tuple[str, str, int, str, int]
 """Key of the collectives that share a row: kind, type, bytes, the mover, and how many ranks."""
-
-
-def _least_s(key: _Alike, unit: Cost, shaper: Shaper) -> float | None:
-    """Return the least time that links allow for a sum of all ranks along the scheme's trees; None for other
-    collectives."""
-    op, _, nbytes, by, _ = key
-    if op != "allreduce" or by != "scheme":
-        return None
-    return float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
 
 
 def _row(key: _Alike, each: Sequence[Sequence[Call]]) -> dict[str, Any]:

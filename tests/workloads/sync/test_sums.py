@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.workloads.sync.slots import Slots, Windows
+from testbed.workloads.sync.plan import Windows
+from testbed.workloads.sync.sums import Slots
 
 KLASS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 
