@@ -48,10 +48,9 @@ from testbed.workloads.job import Peer
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
 from testbed.workloads.kinds.phub import api
-from testbed.workloads.kinds.phub.access import Handle
-from testbed.workloads.kinds.phub.core import Core, Ends
+from testbed.workloads.kinds.phub.api import Handle
+from testbed.workloads.kinds.phub.core import Core, Ends, Manager
 from testbed.workloads.kinds.phub.exchange import End
-from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.learning.parts import spans

@@ -15,9 +15,8 @@ import numpy as np
 from testbed.base.errors import SpecError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.call import parse
-from testbed.workloads.ranks.costs import Distances, Floats, Priced, build
+from testbed.workloads.ranks.costs import Distances, Floats, Priced, build, longest_way
 from testbed.workloads.ranks.orders import Found, find
-from testbed.workloads.ranks.ways import longest_way
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import UsageError
@@ -225,7 +226,8 @@ class Kind(Generic[P]):
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         """Return the least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing
         takes."""
-        raise NotImplementedError
+        together = np.add if overlap == "none" else np.maximum
+        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
 
     def chunk_bytes(self, plan: P, gradient_bytes: float, slowest_bps: float) -> int:
         """Return the size of chunks where none is asked for, on links of at least this rate."""
@@ -276,7 +278,7 @@ class Kind(Generic[P]):
         Raises:
             WorkerError: they contradict each other.
         """
-        raise NotImplementedError
+        return Told(samples)
 
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""

@@ -18,8 +18,7 @@ from testbed.workloads.play.steps import Steps, no_steps
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.messages import Children, incoming
-from testbed.workloads.sync.plan import numbered
-from testbed.workloads.sync.slots import Windows
+from testbed.workloads.sync.plan import Windows, numbered
 from testbed.workloads.sync.steps import all_steps
 
 Numbers = NDArray[np.int32]

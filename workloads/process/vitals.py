@@ -12,12 +12,12 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from testbed.base.repeating import Repeating
 
@@ -196,23 +196,14 @@ def _above(least_s: float, late_s: float) -> float:
 
 def together(reports: Sequence[Report]) -> Report:
     """Merge reports of a process that trained in several stretches: sums, and the latest timers."""
-    late_s = [one.late_s for one in reports if one.late_s is not None]
-    stalled_s = [one.stalled_s for one in reports if one.stalled_s is not None]
-    halted_s = [one.halted_s for one in reports if one.halted_s is not None]
-    sent = [one.sent_segments for one in reports if one.sent_segments is not None]
-    resent = [one.resent_segments for one in reports if one.resent_segments is not None]
-    in_vain = [one.needless_segments for one in reports if one.needless_segments is not None]
-    watched_s = [one.watched_s for one in reports if one.watched_s is not None]
-    return Report(
-        sum(one.cpu_s for one in reports),
-        max(late_s, default=None),
-        sum(stalled_s) if stalled_s else None,
-        sum(halted_s) if halted_s else None,
-        sum(sent) if sent else None,
-        sum(resent) if resent else None,
-        sum(in_vain) if in_vain else None,
-        sum(watched_s) if watched_s else None,
-    )
+
+    def merged(name: str, how: Callable[[Iterable[Any]], Any] = sum) -> Any:
+        known = [value for one in reports if (value := getattr(one, name)) is not None]
+        return how(known) if known else None
+
+    names = [field.name for field in fields(Report)]
+    merge = {name: merged(name, max if name == "late_s" else sum) for name in names}
+    return Report(**merge | {"cpu_s": sum(one.cpu_s for one in reports)})
 
 
 def segments(snmp: str) -> tuple[int, int]:

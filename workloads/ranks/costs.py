@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import SpecError
 from testbed.topologies.call import Call
 from testbed.topologies.parameters import bind, did_you_mean, parameters_of
+from testbed.workloads.sync.forest import Forest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -187,6 +188,28 @@ def _cost(ranks: int, groups: Sequence[Sequence[Transfer]], *, of_rounds: bool =
         row[: len(group)] = [transfers[transfer] for transfer in group]
     pairs = np.array([(a, b) for a, b, _ in transfers], dtype=np.int64)
     return Cost(ranks, pairs, np.array([share for *_, share in transfers]), table, of_rounds, any_first)
+
+
+def longest_way(forest: Forest, distances: Distances, order: Sequence[int], size_bytes: float = 0.0) -> float:
+    """Return the cost of the dearest way of a class, from a leaf up to the root and down to a leaf.
+
+    Args:
+        forest: its nodes are hosts, and rank r is node ``order[r]`` of ``distances``.
+    """
+    dearest = 0.0
+    for number, share in enumerate((forest.share / forest.share.sum()).tolist()):
+        price = distances.of(share * size_bytes)
+        up_and_down = 0.0
+        for parents in (forest.reduce[number].tolist(), forest.broadcast[number].tolist()):
+            ways = [0.0] * len(order)
+            for rank in range(len(order)):
+                at = rank
+                while parents[at] >= 0:
+                    ways[rank] += float(price[order[at], order[parents[at]]])
+                    at = parents[at]
+            up_and_down += max(ways)
+        dearest = max(dearest, up_and_down)
+    return dearest
 
 
 COSTS: dict[str, Callable[..., Cost]] = {

@@ -51,7 +51,8 @@ def accept(listener: socket.socket, name: str, other: str, deadline: float) -> s
             sock, _ = listener.accept()
         except TimeoutError as error:
             raise _absent(name, other) from error
-        if _has_same_user(sock):
+        said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(said)[1] == os.getuid():
             return sock
         sock.close()
 
@@ -81,12 +82,6 @@ def _connect(place: bytes) -> socket.socket:
         sock.close()
         raise
     return sock
-
-
-def _has_same_user(sock: socket.socket) -> bool:
-    """Whether the process at the other end has this process's user."""
-    said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(said)[1] == os.getuid())
 
 
 def memory(name: str, size: int) -> int:

@@ -20,7 +20,7 @@ from socket import socket
 
 from testbed.workloads.serving.exchange import FLOATS, Exchange
 from testbed.workloads.sync.connection import HEADER_BYTES, Connection, LostError, lost
-from testbed.workloads.sync.tcp_info import Sent, sent
+from testbed.workloads.sync.tcp_info import Sent, added, sent
 
 ALIVE = FLOATS + 1
 """The kind of signs of life."""
@@ -89,8 +89,8 @@ class Watched(Exchange):
 
     @property
     def sent(self) -> dict[int, Sent]:
-        known = super().sent | {node: told for node, (_, told) in self._former.items()}
-        return known | {node: known[node] + told for node, (_, told) in self._earlier.items()}
+        former = {node: told for node, (_, told) in self._former.items()}
+        return added(super().sent | former, {node: told for node, (_, told) in self._earlier.items()})
 
     def _take(self, connection: Connection) -> bool:
         came = super()._take(connection)
@@ -125,7 +125,8 @@ class Watched(Exchange):
             return super()._move() or done
         except LostError as error:
             losable = error.node in self._losable or error.node in self._returning
-            if math.isinf(self._loss_s) or (not losable and self._awaits(error.node)):
+            is_awaited = error.node in self._by_node and self._waits_for(self._by_node[error.node])
+            if math.isinf(self._loss_s) or (not losable and is_awaited):
                 raise
             self._lose(error.node)
             return True
@@ -157,9 +158,6 @@ class Watched(Exchange):
         self._losable, self._loss_s, self._returning = losable, loss_s, returning or {}
         self._look_s = time.monotonic()
         self._heard_s = dict.fromkeys(self._by_node, self._look_s)
-
-    def _awaits(self, node: int) -> bool:
-        return node in self._by_node and self._waits_for(self._by_node[node])
 
     def _look_for_life(self) -> None:
         """Give a sign of life, and note the loss of neighbours that have given none.

@@ -65,7 +65,11 @@ def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], c
         raise SpecError(f"a chunk of {chunk_bytes} bytes holds no float", fix=f"make it {FLOAT_BYTES} bytes or more")
     _check_cover(buckets, total_floats)
     edges = _class_edges(forest, total_floats)
-    runs = [_class_runs(forest, edges, span) for span in buckets]
+    # int64[C + 1] each: where the run of each class in a bucket begins, and the last one ends.
+    runs = [
+        np.clip(edges, start, stop) if forest.aligned else start + (stop - start) * edges // edges[-1]
+        for start, stop in buckets
+    ]
     chunk_floats = chunk_bytes // FLOAT_BYTES
     count = sum(int((-(-np.diff(run) // chunk_floats)).sum()) for run in runs)
     most = (1 << CHUNK_BITS - 1) - forest.classes
@@ -119,15 +123,6 @@ def _class_edges(forest: Forest, total_floats: int) -> Spans:
             fix="give the scheme the sizes of the tensors of this model",
         )
     return edges
-
-
-def _class_runs(forest: Forest, edges: Spans, span: tuple[int, int]) -> Spans:
-    """Return int64[C + 1]: where each class's run of the bucket begins, and the last one ends."""
-    start, stop = span
-    if forest.aligned:
-        return np.clip(edges, start, stop)
-    runs: Spans = start + (stop - start) * edges // edges[-1]
-    return runs
 
 
 def _cut_bucket(number: int, runs: Spans, chunk_floats: int) -> Spans:

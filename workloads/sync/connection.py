@@ -133,10 +133,6 @@ class Connection:
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
 
-    def queues(self, memory: object) -> bool:
-        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
-        return any(payload.obj is memory for payload in self.unsent())
-
     def unsent(self) -> Iterator[memoryview]:
         """Yield the payloads that wait to be sent, in whole or in part."""
         yield from (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
@@ -235,6 +231,19 @@ class Connection:
         if not self.readable:
             self._wake_at(self.left)
         return payload
+
+    def read_terms(self, scratch: memoryview, itemsize: int) -> tuple[int, int, int]:
+        """Read some of a partial sum's numbers of so many bytes into ``scratch``. Return how many payload bytes came,
+        at which byte from the payload's end the first number begins that is whole now, and how many are. A number that
+        has come in part stays for the next time."""
+        carried = len(self.carry)
+        if carried:
+            scratch[:carried] = self.carry
+        before_end = self.left + carried
+        count = self.read_payload(scratch[carried : carried + min(self.left, len(scratch) - carried)])
+        numbers, rest = divmod(carried + count, itemsize)
+        self.carry = bytes(scratch[itemsize * numbers : carried + count]) if rest else b""
+        return count, before_end, numbers
 
     def _wake_at(self, left: int) -> None:
         """Let the kernel report data once there is as much of a payload as is worth it, if so many bytes of one are to

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.flows import Flows, broadcasts, flows
-from testbed.workloads.sync.forest import ROOT, Forest, Parents, blocks
+from testbed.workloads.sync.forest import ROOT, Forest, Parents, blocks, depths
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -225,20 +225,7 @@ def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
 
 def depth(trees: Parents) -> NDArray[np.int64]:
     """Return int64[C]: edges from the deepest node of each tree to its root; no tree may have a cycle."""
-    return np.concatenate([_depth(trees[rows]) for rows in blocks(trees)])
-
-
-def _depth(trees: Parents) -> NDArray[np.int64]:
-    """Compute the depth of some classes, by pointer doubling."""
-    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
-    steps = (trees >= 0).astype(np.int32)
-    while True:
-        further = np.take_along_axis(steps, up, axis=1)
-        if not further.any():
-            deepest: NDArray[np.int64] = steps.max(axis=1).astype(np.int64)
-            return deepest
-        steps += further
-        up = np.take_along_axis(up, up, axis=1)
+    return np.concatenate([depths(trees[rows]).max(axis=1) for rows in blocks(trees)]).astype(np.int64)
 
 
 def _cross_rack_bytes(topology: Topology, traffic: Flows) -> float:

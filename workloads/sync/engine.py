@@ -210,7 +210,7 @@ class Engine(Loop):
         self._sum_begun = bytearray(len(self._plan.children))
         self._missing = self._plan.parts.copy()
         self._bucket_complete_s = [0.0] * len(self._missing)
-        self._sums.begin()
+        self._sums.windows.begin()
         if self._jitter:
             self._jitter.begin()
         for neighbour in self._by_node.values():
@@ -334,9 +334,6 @@ class Engine(Loop):
         connection.left = len(self._views[k])
         return True
 
-    def _is_queued(self, part: Numbers) -> bool:
-        return any(connection.queues(part) for connection in self._connections)
-
     def _misfit(self, connection: Connection, k: int) -> WorkerError:
         return WorkerError(
             f"{self._name} got chunk {k} from {connection.name}, and does not expect it",
@@ -345,14 +342,8 @@ class Engine(Loop):
 
     def _add(self, connection: Connection, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
-        carried = len(connection.carry)
-        at = (len(self._views[k]) - connection.left - carried) // FLOAT_BYTES
-        self._scratch_bytes[:carried] = connection.carry
-        room = min(connection.left, _SCRATCH_BYTES - carried)
-        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
-        floats, rest = divmod(carried + count, FLOAT_BYTES)
-        connection.carry = bytes(self._scratch_bytes[FLOAT_BYTES * floats : FLOAT_BYTES * floats + rest])
-        self._sums.add(k, at, self._scratch[:floats])
+        count, before_end, floats = connection.read_terms(self._scratch_bytes, FLOAT_BYTES)
+        self._sums.add(k, (len(self._views[k]) - before_end) // FLOAT_BYTES, self._scratch[:floats])
         return count > 0
 
     def _finish_message(self, connection: Connection, k: int) -> None:
@@ -373,7 +364,7 @@ class Engine(Loop):
         parent = self._plan.parent[c]
         if parent == ROOT:
             self._summed(k)
-        elif self._sums.may_send(k):
+        elif self._sums.windows.may_send(k):
             self._push(self._by_node[parent], k, 0)
             if not self._plan.receives[c]:
                 self._complete(k)
@@ -395,7 +386,7 @@ class Engine(Loop):
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._open(gate)
-        if (later := self._sums.summed(k)) is not None:
+        if (later := self._sums.windows.summed(k)) is not None:
             self._reduced(later)
 
     def _complete(self, k: int) -> None:

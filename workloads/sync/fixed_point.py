@@ -47,45 +47,6 @@ def least_scale(world: int, largest: float, allowed: float) -> float:
     return float(10.0 ** math.ceil(math.log10(0.5 / (allowed / world - 3 * _U * largest))))
 
 
-def encode(floats: Floats, scale: float, name: str, spare: Integers | None = None) -> None:
-    """Turn ``floats`` into int32 steps of 1/scale, in the same memory; ``name`` is that of the node, for errors.
-
-    ``spare`` is memory for as many numbers, as in :func:`decode` and :func:`add`. New memory for each chunk is slow:
-    the kernel fills it with zeros.
-
-    Raises:
-        WorkerError: one of them does not fit 32 bits, or is no number.
-    """
-    steps = np.multiply(floats, np.float32(scale), out=None if spare is None else spare.view(np.float32))
-    np.rint(steps, out=steps)
-    if not _largest(steps) < _MOST:
-        at = int(np.argmax(np.abs(steps)))
-        raise WorkerError(
-            f"{name}: the gradient's element {floats[at]:.4g} times the scale {scale:.4g} does not fit 32 bits",
-            fix="give the scheme a smaller scale",
-        )
-    np.copyto(floats.view(np.int32), steps, casting="unsafe")
-
-
-def decode(integers: Integers, scale: float, spare: Integers | None = None) -> None:
-    """Turn int32 steps of 1/scale back into float32, in the same memory."""
-    whole = np.empty_like(integers) if spare is None else spare
-    np.copyto(whole.view(np.float32), integers, casting="unsafe")
-    np.divide(whole.view(np.float32), np.float32(scale), out=integers.view(np.float32))
-
-
-def add(ours: Integers, theirs: Integers, spare: Integers | None = None) -> None:
-    """Add ``theirs`` to ``ours``, in place.
-
-    Raises:
-        OverflowError: a sum does not fit 32 bits.
-    """
-    total = np.add(ours, theirs, out=spare)
-    if (total < ours).tobytes() != (theirs < 0).tobytes():  # a sum that does not fit wraps to the other side of ours
-        raise OverflowError
-    ours[:] = total
-
-
 def exponent(floats: Floats, name: str) -> int:
     """Return the least e such that every element is below 2^e in magnitude, but at least :data:`LOWEST`.
 
@@ -104,7 +65,8 @@ def _largest(floats: Floats) -> float:
 
 
 class Scales:
-    """The scale of each chunk of the gradient, for one node; ``parts`` are the chunks' memory."""
+    """The scale of each chunk of the gradient, for one node; ``parts`` are the chunks' memory, in which they become
+    integers, and floats again."""
 
     def __init__(self, fixed: FixedPoint, world: int, parts: Sequence[Integers], name: str) -> None:
         self._world = world
@@ -112,28 +74,45 @@ class Scales:
         self._name = name
         self._scale = [fixed.scale or 0.0] * len(parts)
         self._spare = np.empty(max(map(len, parts), default=0), np.int32)
+        """Memory for results in between. New memory for each chunk is slow: the kernel fills it with zeros."""
 
     def encode(self, k: int) -> None:
-        """Turn chunk k into integers.
+        """Turn chunk k into int32 steps of 1/scale.
 
         Raises:
-            WorkerError: as :func:`encode`.
+            WorkerError: a number does not fit 32 bits, or is none.
         """
-        part = self._parts[k]
-        encode(part.view(np.float32), self._scale[k], self._name, self._spare[: len(part)])
+        part, scale = self._parts[k], self._scale[k]
+        floats = part.view(np.float32)
+        steps = np.multiply(floats, np.float32(scale), out=self._spare[: len(part)].view(np.float32))
+        np.rint(steps, out=steps)
+        if not _largest(steps) < _MOST:
+            at = int(np.argmax(np.abs(steps)))
+            raise WorkerError(
+                f"{self._name}: the gradient's element {floats[at]:.4g} times the scale {scale:.4g} does not fit 32 "
+                "bits",
+                fix="give the scheme a smaller scale",
+            )
+        np.copyto(part, steps, casting="unsafe")
 
     def decode(self, k: int) -> None:
         """Turn chunk k back into floats."""
         part = self._parts[k]
-        decode(part, self._scale[k], self._spare[: len(part)])
+        steps = self._spare[: len(part)].view(np.float32)
+        np.copyto(steps, part, casting="unsafe")
+        np.divide(steps, np.float32(self._scale[k]), out=part.view(np.float32))
 
     def add(self, k: int, at: int, terms: Integers) -> None:
         """Add ``terms`` to chunk k from its number ``at`` on.
 
         Raises:
-            OverflowError: as :func:`add`.
+            OverflowError: a sum does not fit 32 bits.
         """
-        add(self._parts[k][at : at + len(terms)], terms, self._spare[: len(terms)])
+        ours = self._parts[k][at : at + len(terms)]
+        total = np.add(ours, terms, out=self._spare[: len(terms)])
+        if (total < ours).tobytes() != (terms < 0).tobytes():  # a sum that does not fit wraps to the other side of ours
+            raise OverflowError
+        ours[:] = total
 
     def propose(self, ks: Sequence[int], into: Integers) -> None:
         """Write these chunks' own exponents.

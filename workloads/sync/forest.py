@@ -8,7 +8,7 @@ collective among these workers alone: the others neither send nor receive for it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
@@ -100,11 +100,46 @@ class Forest:
         """Number of chunk classes, C."""
         return len(self.share)
 
+    def some(self, classes: Sequence[int]) -> Forest:
+        """Return the forest of some classes, numbered by their places."""
+        kept = list(classes)
+        return replace(
+            self,
+            share=self.share[kept],
+            reduce=self.reduce[kept],
+            broadcast=self.broadcast[kept],
+            members=None if self.members is None else self.members[kept],
+        )
+
 
 def blocks(trees: Parents) -> Iterator[slice]:
     """Yield the classes in runs, so that what is computed of one run takes little memory. There is at least one run."""
     step = max(1, BLOCK // max(1, trees.shape[1]))
     yield from (slice(first, first + step) for first in range(0, max(1, len(trees)), step))
+
+
+def depths(trees: Parents) -> NDArray[np.int32]:
+    """Return int32[C, V]: edges from each tree's root to each node, 0 for absent ones; no tree may have a cycle. Each
+    turn of the loop looks twice as far up."""
+    inner = trees >= 0
+    found = inner.astype(np.int32)
+    ancestors = np.where(inner, trees, np.arange(trees.shape[1], dtype=np.int32))
+    while (further := np.take_along_axis(found, ancestors, axis=1)).any():
+        found += further
+        ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
+    return found
+
+
+def ends(trees: Parents) -> Parents:
+    """Return int32[C, V]: where V or more steps towards the root lead, also in a circle; a root and an absent node lead
+    to themselves."""
+    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
+    for _ in range(int(trees.shape[1]).bit_length()):
+        further = np.take_along_axis(up, up, axis=1)
+        if np.array_equal(further, up):
+            break
+        up = further
+    return up
 
 
 def placed(forest: Forest, part: Part) -> Forest:

@@ -252,16 +252,10 @@ class Gate:
             self._say(DRAINED, self._sent_bytes())
 
     def _say(self, word: bytes, count_bytes: NDArray[np.int64]) -> None:
+        wire_bytes = self._by_node([sent(one.sock).wire_bytes for one in self._connections])
+        refuses = self._by_node([one.held for one in self._connections]) > 0
         with suppress(OSError):  # nobody moves circuits any more
-            self._sock.send(
-                pack(Said(word, self._node, count_bytes, self._wire_bytes(), self._refuses())), socket.MSG_NOSIGNAL
-            )
-
-    def _refuses(self) -> NDArray[np.bool_]:
-        found = np.zeros(self._nodes, np.bool_)
-        for connection in self._connections:
-            found[connection.node] |= connection.held
-        return found
+            self._sock.send(pack(Said(word, self._node, count_bytes, wire_bytes, refuses)), socket.MSG_NOSIGNAL)
 
     # What is handed to the kernel, under the lock.
 
@@ -292,9 +286,6 @@ class Gate:
 
     def _sent_bytes(self) -> NDArray[np.int64]:
         return self._by_node([one.sent_bytes for one in self._connections]) - self._kernel_bytes()
-
-    def _wire_bytes(self) -> NDArray[np.int64]:
-        return self._by_node([sent(one.sock).wire_bytes for one in self._connections])
 
     def _kernel_bytes(self) -> NDArray[np.int64]:
         return self._by_node([unacknowledged_bytes(one.sock) for one in self._connections])

@@ -66,6 +66,20 @@ class Loop(Session):
             found[connection.node] = found.get(connection.node, Sent()) + sent(connection.sock)
         return found
 
+    def start(self, bucket: int) -> None:
+        """
+        Raises:
+            ValueError: this process serves others, and synchronises no gradient bucket by bucket.
+        """
+        raise ValueError(f"{self._name} has no gradient, so it has no bucket {bucket}")
+
+    def wait(self, timeout_s: float) -> float:
+        """
+        Raises:
+            ValueError: as :meth:`start`.
+        """
+        raise ValueError(f"{self._name} has no gradient, so it waits for no sum in {timeout_s:g} s")
+
     def poll(self, timeout_s: float) -> None:
         """Move what there is, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.
 
@@ -165,24 +179,10 @@ class Loop(Session):
                 moved = True
         return moved
 
+    def _is_queued(self, memory: object) -> bool:
+        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
+        return any(payload.obj is memory for one in self._connections for payload in one.unsent())
+
     def _flush(self, connection: Connection) -> int:
         """Hand some of what is queued to the kernel, as much as the gate lets through; return bytes."""
         return connection.flush() if self._gate is None else self._gate.flush(connection)
-
-
-class NoBuckets(Loop):
-    """A process that synchronises no gradient bucket by bucket: it serves others."""
-
-    def start(self, bucket: int) -> None:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no gradient, so it has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no gradient, so it waits for no sum in {timeout_s:g} s")

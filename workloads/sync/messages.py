@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
-from testbed.workloads.sync.plan import first_class, numbered, sending_order
-from testbed.workloads.sync.slots import Windows
+from testbed.workloads.sync.plan import Windows, first_class, numbered, sending_order
 
 
 class What(NamedTuple):
@@ -260,15 +259,6 @@ def messages(forest: Forest, chunks: ChunkTable) -> Iterator[Message]:
 
 def of_classes(forest: Forest, classes: Sequence[int]) -> Iterator[Message]:
     """Yield the messages of some classes, each with one chunk of one float; classes are numbered by their places."""
-    kept = list(classes)
-    some = replace(
-        forest,
-        share=np.ones(len(kept), np.int64),
-        reduce=forest.reduce[kept],
-        broadcast=forest.broadcast[kept],
-        members=None if forest.members is None else forest.members[kept],
-        aligned=False,
-        fixed=None,
-        window=0,
-    )
-    return messages(some, whole(some, len(kept)))
+    share = np.ones(len(classes), np.int64)
+    some = replace(forest.some(classes), share=share, aligned=False, fixed=None, window=0)
+    return messages(some, whole(some, len(classes)))

@@ -4,7 +4,7 @@ start. Numbers of chunks and their gates are the same at every node."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,6 +142,45 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         expected=_expected(node, forest, klass[:last_iteration], barrier),
         barrier_rounds=1 if len(barrier) == 1 else 2,
     )
+
+
+class Windows:
+    """Windows: the chunks that a worker may not send yet, for want of an earlier one's sum.
+
+    Attributes:
+        before: by chunk, the one whose sum it waits for.
+    """
+
+    def __init__(self, klass: Sequence[Hashable], window: int) -> None:
+        """Set up; a ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
+        order: dict[Hashable, list[int]] = {}
+        for k, c in enumerate(klass if window else ()):
+            order.setdefault(c, []).append(k)
+        pairs = [zip(ks, ks[window:], strict=False) for ks in order.values()]
+        self.before = {later: k for each in pairs for k, later in each}
+        self._after = {k: later for later, k in self.before.items()}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new iteration, of which no sum has come."""
+        self._summed: set[int] = set()
+        self._parked: set[int] = set()
+
+    def may_send(self, k: int) -> bool:
+        """Whether chunk k may leave; if not, :meth:`summed` names it when it may."""
+        if k in self.before and self.before[k] not in self._summed:
+            self._parked.add(k)
+            return False
+        return True
+
+    def summed(self, k: int) -> int | None:
+        """Note that the sum of chunk k has come; return the chunk that waited for it, if one did."""
+        self._summed.add(k)
+        later = self._after.get(k)
+        if later in self._parked:
+            self._parked.discard(later)
+            return later
+        return None
 
 
 def _batches(chunks: ChunkTable, size: int) -> list[list[int]]:

@@ -144,10 +144,8 @@ class Reception:
         guest.said += more
         if not more:
             self._dismiss(sock, f"{guest.silence} and ended")
-        elif len(guest.said) == HELLO_BYTES:
-            self._judge(sock, guest)
-
-    def _judge(self, sock: socket.socket, guest: _Guest) -> None:
+        if len(guest.said) < HELLO_BYTES or not more:
+            return
         said = int.from_bytes(guest.said, "big"), guest.address
         if said not in self._awaited:
             self._dismiss(sock, f"said {guest.said!r}")

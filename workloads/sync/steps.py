@@ -16,7 +16,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.sync.forest import Forest, Parents
+from testbed.workloads.sync.forest import Forest, Parents, depths
 
 Steps = NDArray[np.int64]
 
@@ -63,12 +63,12 @@ def are_even(forest: Forest) -> bool:
 def all_steps(forest: Forest) -> tuple[Steps, Steps]:
     """Return int64[C, V] each: what :func:`steps` returns, of all nodes."""
     height = _height(forest.reduce)
-    return height, height.max(axis=1, keepdims=True) + _depth(forest.broadcast)
+    return height, height.max(axis=1, keepdims=True) + depths(forest.broadcast)
 
 
 def _height(trees: Parents) -> Steps:
     """Return int64[C, V]: edges from each node down to its deepest leaf."""
-    height, depth = np.zeros(trees.shape, np.int64), _depth(trees)
+    height, depth = np.zeros(trees.shape, np.int64), depths(trees)
     classes, inner = np.nonzero(trees >= 0)
     order = np.argsort(-depth[classes, inner], kind="stable")
     classes, inner = classes[order], inner[order]
@@ -76,17 +76,6 @@ def _height(trees: Parents) -> Steps:
     for some, nodes in zip(np.split(classes, ends), np.split(inner, ends), strict=True):  # the deepest ones first
         np.maximum.at(height, (some, trees[some, nodes]), height[some, nodes] + 1)
     return height
-
-
-def _depth(trees: Parents) -> Steps:
-    """Return int64[C, V]: edges from each tree's root to each node."""
-    inner = trees >= 0
-    depth = inner.astype(np.int64)
-    ancestors = np.where(inner, trees, np.arange(trees.shape[1]))
-    while (further := np.take_along_axis(depth, ancestors, axis=1)).any():  # twice as far each time
-        depth += further
-        ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
-    return depth
 
 
 class Jitter:

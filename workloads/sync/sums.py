@@ -1,14 +1,15 @@
 """Memory of a node's chunks, and the adding to them: as floats in the gradient, or in fixed point.
 
 Both have the same methods, which the engine calls as a chunk goes its way: ``take`` when its first byte arrives,
-``add`` for each partial sum, ``may_send`` before it goes up, ``summed`` when the sum is here, ``leave`` when it is
-passed on.
+``add`` for each partial sum, ``agreed`` when the sum is here, ``leave`` when it is passed on. Their ``windows`` know
+whether it may go up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ from testbed.workloads.sync import fixed_point
 from testbed.workloads.sync.connection import Act
 from testbed.workloads.sync.fixed_point import Scales
 from testbed.workloads.sync.forest import ABSENT, FixedPoint
-from testbed.workloads.sync.plan import Plan
-from testbed.workloads.sync.slots import Slots, Windows
+from testbed.workloads.sync.plan import Plan, Windows
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[Any]
@@ -73,10 +73,6 @@ class FloatSums:
             found[self._plan.tally] = self.tally
         return found
 
-    def begin(self) -> None:
-        """Begin a new iteration or barrier."""
-        self.windows.begin()
-
     def open(self, gate: int) -> None:
         """Let the gate's chunks be added to."""
         for k in self._plan.members[gate] if not self._own else ():
@@ -99,14 +95,6 @@ class FloatSums:
             ours = self._flat[at : at + len(terms)]
         np.add(ours, terms, out=ours)
 
-    def may_send(self, k: int) -> bool:
-        """Whether chunk k may go up now; if not, :meth:`summed` of another names it later."""
-        return self.windows.may_send(k)
-
-    def summed(self, k: int) -> int | None:
-        """Note that the sum of chunk k is here; return a chunk that may now go up, if one waited for that."""
-        return self.windows.summed(k)
-
     def agreed(self, k: int) -> int | None:
         """Return the gate that opens because the sum of chunk k is here, if one does."""
         del k
@@ -118,6 +106,64 @@ class FloatSums:
     def finish(self) -> bool:
         """End an iteration: all sums are here, and all has left. Make them floats; return whether they were not."""
         return False
+
+
+class Slots:
+    """The bounded memory of a node that adds without a gradient of its own: slots that chunks take in turn.
+    ``parts[k]`` is the memory of chunk k, which it shares with others of its class.
+
+    Each class has W of a switch's slots, the forest's window, and its n-th chunk takes slot n mod W. That a slot is
+    free in time is the workers' doing: one sends chunk n of a class once it has the sum of chunk n - W
+    (:class:`.plan.Windows`), as in SwitchML, whose packets clock themselves this way. The sum comes back through the
+    switch that the chunk was sent to (:mod:`testbed.workloads.sync.verify` makes sure of it), so the old chunk has done
+    all it had to do there when the new one arrives, but for bytes that still queue towards a slower neighbour; until
+    these have left, the new chunk waits in its connection. That neighbour reads whatever the switch sends, so the wait
+    ends; classes do not wait for each other.
+
+    Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation", NSDI 2021 (pool of slots,
+    self-clocking).
+
+    Args:
+        klass: of each chunk.
+        length: of each chunk, in numbers.
+        window: W, slots a class.
+        mine: by class, whether this node takes part in it.
+    """
+
+    def __init__(self, klass: Sequence[int], length: Sequence[int], window: int, mine: Sequence[bool]) -> None:
+        longest: dict[int, int] = {}
+        for c, size in zip(klass, length, strict=True):
+            longest[c] = max(longest.get(c, 0), size)
+        memory = {c: [np.empty(size, np.int32) for _ in range(window)] for c, size in longest.items() if mine[c]}
+        nothing = np.empty(0, np.int32)
+        turns = {c: cycle(range(window)) for c in longest}
+        self._slot = [(c, next(turns[c])) for c in klass]
+        self.parts: list[NDArray[np.int32]] = [
+            memory[c][slot][:size] if mine[c] else nothing for (c, slot), size in zip(self._slot, length, strict=True)
+        ]
+        self._holder: dict[tuple[int, int], int] = {}
+        self._left: dict[tuple[int, int], int] = {}
+
+    def take(self, k: int, queued: Queued) -> bool:
+        """Whether chunk k has its slot; if the slot is free the chunk has it from now on, filled with zeros.
+
+        ``queued`` says whether something of a chunk that has left its slot is still to be sent.
+        """
+        slot = self._slot[k]
+        if self._holder.get(slot) == k:
+            return True
+        last = self._left.get(slot)
+        if slot in self._holder or (last is not None and queued(self.parts[last])):
+            return False
+        self._holder[slot] = k
+        self.parts[k][:] = 0
+        return True
+
+    def leave(self, k: int) -> None:
+        """Note that chunk k has been passed on for the last time."""
+        slot = self._slot[k]
+        del self._holder[slot]
+        self._left[slot] = k
 
 
 class FixedSums:
@@ -152,9 +198,6 @@ class FixedSums:
         if self._own:
             self.turn[: plan.data] = [partial(self._encode, k) for k in range(plan.data)]
 
-    def begin(self) -> None:
-        self.windows.begin()
-
     def open(self, gate: int) -> None:
         for k in self._plan.members[gate] if gate != self._plan.buckets else ():
             if k >= self._plan.data:
@@ -186,12 +229,6 @@ class FixedSums:
                 f"{self._name}: a sum in chunk {k} of class {self._plan.klass[k]} does not fit 32 bits",
                 fix="give the scheme a smaller scale",
             ) from None
-
-    def may_send(self, k: int) -> bool:
-        return self.windows.may_send(k)
-
-    def summed(self, k: int) -> int | None:
-        return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
         about = k - self._plan.data

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fcntl import ioctl
 from termios import FIONREAD, TIOCOUTQ
@@ -60,6 +61,11 @@ class Sent:
         """Count the bytes on the wire beyond the stream in full packets: segments sent again, acknowledgements, and
         headers of packets that were not full."""
         return max(0.0, self.wire_bytes - self.payload_bytes / goodput)
+
+
+def added(some: Mapping[int, Sent], more: Mapping[int, Sent]) -> dict[int, Sent]:
+    """Add up what was sent to each node."""
+    return {**some, **{node: some.get(node, Sent()) + each for node, each in more.items()}}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from itertools import chain
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from testbed.workloads.job import Peer
-from testbed.workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Awaited, Look, Reception
+from testbed.workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
 
 Place = tuple[str, int]
 """An address and a port."""
@@ -68,11 +68,19 @@ def connect_all(
     deadline = time.monotonic() + timeout_s
     lower = [peer for peer in peers if peer.node < node]
     higher = [peer for peer in peers if peer.node > node]
-    with _listening(lower, congestion_control) as listeners, _connected() as sockets:
-        for peer in higher:
-            sockets[peer] = _dial(node, peer, names, congestion_control, deadline, called_off)
-        for awaited, reception in _receptions(listeners, lower, names):
-            sockets |= {awaited[guest]: sock for guest, sock in reception.until(deadline, called_off).items()}
+    sockets: dict[Peer, socket.socket] = {}
+    with _listening(lower, congestion_control) as listeners:
+        try:
+            for peer in higher:
+                sockets[peer] = _dial(node, peer, names, congestion_control, deadline, called_off)
+            for place, listener in listeners.items():
+                awaited = {(peer.node, peer.remote): peer for peer in lower if (peer.local, peer.port) == place}
+                met = Reception(listener, awaited, names).until(deadline, called_off)
+                sockets |= {awaited[guest]: sock for guest, sock in met.items()}
+        except BaseException:
+            for sock in sockets.values():
+                sock.close()
+            raise
     found: dict[int, list[socket.socket]] = {peer.node: [] for peer in peers}
     for peer in peers:
         found[peer.node].append(sockets[peer])
@@ -109,55 +117,24 @@ def await_all(
     Raises:
         TrialTimeoutError, PrivilegeError, WorkerError: as :func:`connect`.
     """
-    deadline = time.monotonic() + timeout_s
-    with _listening(peers, congestion_control) as listeners, _connected() as sockets:
-        for awaited, reception in _receptions(listeners, peers, names):
-            sockets |= {awaited[guest]: sock for guest, sock in reception.until(deadline, lambda: None).items()}
-    return {peer.node: sock for peer, sock in sockets.items()}
-
-
-@contextmanager
-def _connected() -> Iterator[dict[Peer, socket.socket]]:
-    """Collect sockets, which are closed if not all of them come about."""
-    sockets: dict[Peer, socket.socket] = {}
-    try:
-        yield sockets
-    except BaseException:
-        for sock in sockets.values():
-            sock.close()
-        raise
+    return connect(len(names), peers, names, congestion_control, timeout_s)  # to whom all others are lower
 
 
 @contextmanager
 def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[Place, socket.socket]]:
-    """Open the listeners to which ``peers`` will connect, and close them at the end."""
-    listeners = _listen(peers, congestion_control)
+    """Open a listener for each (address, port) to which ``peers`` will connect, and close all at the end."""
+    listeners: dict[Place, socket.socket] = {}
+    for place, bound in sorted({(peer.local, peer.port): peer.bound for peer in peers}.items()):
+        listener = tcp_socket(congestion_control)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _bind(listener, place, bound)
+        listener.listen(len(peers) + MOST_SILENT)  # strangers that connect first leave room for neighbours
+        listeners[place] = listener
     try:
         yield listeners
     finally:
         for listener in listeners.values():
             listener.close()
-
-
-def _receptions(
-    listeners: Mapping[Place, socket.socket], peers: Sequence[Peer], names: Sequence[str]
-) -> Iterator[tuple[dict[Awaited, Peer], Reception]]:
-    """Yield a reception for each listener, with those of ``peers`` that will connect to it."""
-    for place, listener in listeners.items():
-        awaited = {(peer.node, peer.remote): peer for peer in peers if (peer.local, peer.port) == place}
-        yield awaited, Reception(listener, awaited, names)
-
-
-def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socket.socket]:
-    """Open a listener for each (address, port) to which lower neighbours will connect."""
-    listeners: dict[Place, socket.socket] = {}
-    for place, bound in sorted({(peer.local, peer.port): peer.bound for peer in lower}.items()):
-        listener = tcp_socket(congestion_control)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _bind(listener, place, bound)
-        listener.listen(len(lower) + MOST_SILENT)  # strangers that connect first leave room for neighbours
-        listeners[place] = listener
-    return listeners
 
 
 def dial(connect: Callable[[], socket.socket], deadline: float, called_off: Look = lambda: None) -> socket.socket:
@@ -204,25 +181,20 @@ def _connect(node: int, peer: Peer, congestion_control: str, deadline: float, ca
 
 
 def _reach(sock: socket.socket, place: Place, deadline: float, called_off: Look) -> None:
-    """Connect a socket. Raises OSError."""
+    """Connect a socket. Raises OSError, and what ``called_off`` raises."""
     sock.setblocking(False)
     problem = sock.connect_ex(place)
     if problem == errno.EINPROGRESS:
-        _wait(sock, select.POLLOUT, deadline, called_off)
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        while not poll.poll(1000 * _RETRY_S):
+            called_off()
+            if time.monotonic() >= deadline:
+                raise TimeoutError("timed out")
         problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if problem:
         raise OSError(problem, os.strerror(problem))
     sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
-
-
-def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) -> None:
-    """Return when the kernel reports the event. Raises TimeoutError, and what ``called_off`` raises."""
-    poll = select.poll()
-    poll.register(sock, event)
-    while not poll.poll(1000 * _RETRY_S):
-        called_off()
-        if time.monotonic() >= deadline:
-            raise TimeoutError("timed out")
 
 
 def tcp_socket(congestion_control: str) -> socket.socket:

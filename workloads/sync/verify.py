@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import SchemeError, TopologyError
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.flows import pairs
-from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks, ends
 
 _SHOWN = 6
 """Limit on the nodes of a path or list that a message shows."""
@@ -38,8 +38,10 @@ def check_sums(forest: Forest) -> None:
         SchemeError: they do not.
     """
     _check_arrays(forest)
-    reduce_root = _check_trees(forest, forest.reduce, "reduce")
-    broadcast_root = _check_trees(forest, forest.broadcast, "broadcast")
+    reduce_root, broadcast_root = (
+        np.concatenate([_check_trees(forest, trees, rows, kind) for rows in blocks(trees)])
+        for trees, kind in ((forest.reduce, "reduce"), (forest.broadcast, "broadcast"))
+    )
     for c in np.flatnonzero(reduce_root != broadcast_root)[:1]:
         ends, starts = forest.nodes[reduce_root[c]], forest.nodes[broadcast_root[c]]
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
@@ -156,14 +158,9 @@ def _check_memory(forest: Forest) -> None:
         raise SchemeError(f"scheme {forest.scheme} has slots and no window", fix="make the window slots // classes")
 
 
-def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
-    """Check that a class has one root, that every worker is in it, and that every node in it reaches the root; return
-    intp[C], the roots."""
-    return np.concatenate([_check_some(forest, trees, rows, kind) for rows in blocks(trees)])
-
-
-def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArray[np.intp]:
-    """Check the trees of those classes, and return their roots."""
+def _check_trees(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArray[np.intp]:
+    """Check that each of those classes has one root, that every worker is in its tree, and that every node in that
+    reaches the root; return the roots."""
     some = trees[rows]
     for c in np.flatnonzero(np.count_nonzero(some == ROOT, axis=1) != 1)[:1]:
         found = [forest.nodes[node] for node in np.flatnonzero(some[c] == ROOT)]
@@ -171,7 +168,7 @@ def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArr
         raise refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
     _check_presence(forest, some, rows, kind)
     root: NDArray[np.intp] = np.argmax(some == ROOT, axis=1)
-    for c, node in np.argwhere((_ends(some) != root[:, None]) & (some != ABSENT))[:1]:
+    for c, node in np.argwhere((ends(some) != root[:, None]) & (some != ABSENT))[:1]:
         problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
         way = _walk(forest, some[c], int(node))
         raise refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
@@ -195,7 +192,7 @@ def _check_passing(forest: Forest) -> None:
     """Check that, in fixed point, a node that sends to a node that is no worker gets the sum from it, if it has one to
     give.
 
-    A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`testbed.workloads.sync.slots`.
+    A worker's next chunk for a slot then comes when the sum has left the slot (:class:`.sums.Slots`).
     """
     if forest.fixed is None:
         return
@@ -210,39 +207,25 @@ def _check_passing(forest: Forest) -> None:
         raise refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
 
 
-def _ends(trees: Parents) -> Parents:
-    """Return int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
-    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
-    for _ in range(int(trees.shape[1]).bit_length()):
-        further = np.take_along_axis(up, up, axis=1)
-        if np.array_equal(further, up):
-            break
-        up = further
-    return up
-
-
 def _check_routes(forest: Forest, topology: Topology) -> None:
     """Check that both ends of each edge can add, and that there is a path from the sender to the receiver."""
     for src, dst in pairs(forest):
         for node in (src, dst):
-            if node >= topology.host_count:
-                _check_switch(forest, topology, node, _first_class(forest, src, dst))
+            name = forest.nodes[node]
+            if node >= topology.host_count and not topology.nodes[node].ina:
+                fix = f"let it aggregate, with ina=[{name}] in the topology, or let hosts add and send"
+                problem = f"{name} is a switch that only forwards"
+                raise refusal(forest, _first_class(forest, src, dst), problem, fix)
+            if node >= topology.host_count and forest.fixed is None:
+                problem = f"{name} is a switch, which adds integers, and gradients travel as floats"
+                fix = "give the forest fixed=FixedPoint(scale=1e6, slots=64)"
+                raise refusal(forest, _first_class(forest, src, dst), problem, fix)
         try:
             topology.paths(src, dst)
         except TopologyError as error:
             problem = f"{forest.nodes[src]} sends to {forest.nodes[dst]}, but {error.problem}"
             fix = "use edges that the topology connects"
             raise refusal(forest, _first_class(forest, src, dst), problem, fix) from error
-
-
-def _check_switch(forest: Forest, topology: Topology, switch: int, c: int) -> None:
-    name = forest.nodes[switch]
-    if not topology.nodes[switch].ina:
-        fix = f"let it aggregate, with ina=[{name}] in the topology, or let hosts add and send"
-        raise refusal(forest, c, f"{name} is a switch that only forwards", fix)
-    if forest.fixed is None:
-        problem = f"{name} is a switch, which adds integers, and gradients travel as floats"
-        raise refusal(forest, c, problem, "give the forest fixed=FixedPoint(scale=1e6, slots=64)")
 
 
 def _first_class(forest: Forest, src: int, dst: int) -> int:

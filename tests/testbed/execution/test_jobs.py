@@ -18,7 +18,7 @@ from testbed.spec import read
 from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from testbed.workloads.kinds.forest.repair import ForestRepair
+from testbed.workloads.kinds.forest.kind import ForestRepair
 
 from ..bench import Bench
 

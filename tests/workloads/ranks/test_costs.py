@@ -13,8 +13,7 @@ from testbed.topologies.call import parse
 from testbed.topologies.cloud import places
 from testbed.topologies.part import Part
 from testbed.workloads import kinds
-from testbed.workloads.ranks.costs import COSTS, Distances, Floats, Priced, build
-from testbed.workloads.ranks.ways import longest_way
+from testbed.workloads.ranks.costs import COSTS, Distances, Floats, Priced, build, longest_way
 from testbed.workloads.sync.schemes import build_plan
 
 RACKS = "cloud(rows=1,racks=4,hosts_per_rack=4,oversubscription=4)"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.sync import fixed_point
-from testbed.workloads.sync.fixed_point import LOWEST, Scales, add, decode, encode, exponent
+from testbed.workloads.sync.fixed_point import LOWEST, Scales, exponent
 from testbed.workloads.sync.forest import FixedPoint
 
 FLOATS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False)
@@ -23,9 +22,10 @@ INTEGERS = arrays(np.int32, 50, elements=st.integers(-(2**31), 2**31 - 1))
 @given(arrays(np.float32, 9, elements=st.floats(-2000, 2000, width=32)))
 def test_rounds_to_the_nearest_step(floats: np.ndarray) -> None:
     there = floats.copy()
-    encode(there, 1e6, "h0")
+    scales = Scales(FixedPoint(1e6, 4), 1, [there.view(np.int32)], "h0")
+    scales.encode(0)
     assert (np.abs(there.view(np.int32) - floats.astype(np.float64) * 1e6) <= 0.5 + np.abs(floats) * 1e6 * 2**-23).all()
-    decode(there.view(np.int32), 1e6)
+    scales.decode(0)
     assert np.abs(there - floats.astype(np.float64)).max() <= 0.51e-6 + np.abs(floats).max() * 2**-23
 
 
@@ -36,13 +36,9 @@ def test_a_sum_is_exact_or_refused(ours: np.ndarray, theirs: np.ndarray) -> None
     part = np.concatenate([[7], ours, [8]]).astype(np.int32)
     scales = Scales(FixedPoint(1.0, 4), 2, [part], "h0")
     if fits:
-        add(ours, theirs)
-        assert (ours == exact).all()
         scales.add(0, 1, theirs)
         assert part.tolist() == [7, *exact.tolist(), 8]
     else:
-        with pytest.raises(OverflowError):
-            add(ours, theirs)
         with pytest.raises(OverflowError):
             scales.add(0, 1, theirs)
 
@@ -51,7 +47,7 @@ def test_a_sum_is_exact_or_refused(ours: np.ndarray, theirs: np.ndarray) -> None
 def test_what_does_not_fit_is_refused(value: float) -> None:
     floats = np.array([1.0, value, 2.0], np.float32)
     with pytest.raises(WorkerError) as caught:
-        encode(floats, 1e6, "h3")
+        Scales(FixedPoint(1e6, 4), 1, [floats.view(np.int32)], "h3").encode(0)
     assert str(caught.value) == (
         f"h3: the gradient's element {value:.4g} times the scale 1e+06 does not fit 32 bits\n"
         "  fix: give the scheme a smaller scale"
@@ -80,14 +76,13 @@ def test_block_exponents_never_overflow_and_lose_little(gradients: list[np.ndarr
     e = max(exponent(floats, "h") for floats in gradients)
     parts = [floats.copy().view(np.int32) for floats in gradients]
     total = np.zeros(7, np.int32)
-    for part in parts:
-        scales = Scales(FixedPoint(None, 4), world, [part], "h")
-        scales.agree([0], np.array([e], np.int32))
-        scales.encode(0)
-        add(total, part)
-    scale = 2.0**31 * fixed_point._HEADROOM / (world * 2.0**e)
-    decode(total, scale)
-    step = 1 / scale
+    scales = Scales(FixedPoint(None, 4), world, [*parts, total], "h")
+    scales.agree(range(world + 1), np.full(world + 1, e, np.int32))
+    for k, part in enumerate(parts):
+        scales.encode(k)
+        scales.add(world, 0, part)
+    scales.decode(world)
+    step = world * 2.0**e / 2**31 / (1 - 2.0**-20)
     allowed = world * step / 2 + 2**-22 * np.sum(np.abs(np.array(gradients, np.float64)), axis=0)
     assert (np.abs(total.view(np.float32) - exact) <= allowed + 1e-30).all()
 

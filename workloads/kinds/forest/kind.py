@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from testbed.base.compiled import FIX
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.workloads.job import LARGEST
-from testbed.workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
-from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
-from testbed.workloads.kinds.forest.groups import ForestGroups
-from testbed.workloads.kinds.forest.repair import ForestRepair
-from testbed.workloads.kinds.forest.sharing import ForestSharing
-from testbed.workloads.kinds.forest.simulation import ForestSimulation
-from testbed.workloads.kinds.forest.table import ForestTable
-from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing, Simulation, Table
+from testbed.workloads.kinds.base import Asked, KindOfForests, Tool
+from testbed.workloads.kinds.parts import Arithmetic, Carrier, Connections, Groups, Repair, Sharing, Simulation, Table
 from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.play.synchronisation import Synchronisation, synchronisation
 from testbed.workloads.sync.chunk_size import shortened, suiting
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.compiled import LIBRARY
-from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
-from testbed.workloads.sync.fixed_point import furthest, least_scale
-from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.cost import Cost, Releases, cost
+from testbed.workloads.sync.fixed_point import furthest, least_scale, sum_error
+from testbed.workloads.sync.forest import Forest, placed
+from testbed.workloads.sync.messages import Message, messages
 from testbed.workloads.sync.verify import verify
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.learning.parts import Span
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
+
 
 MOST_ROUNDED = 1e-3 * LARGEST
 """Largest change that fixed point may make to a sum of a profile's values, which are whole numbers up to
@@ -45,6 +42,93 @@ HALF = 0.5
 MOST_EDGES = 20_000
 """Number of edges of a forest up to which it is followed edge by edge who was ready when. With more, the bound is that
 of all bytes from the first worker's gradient on. Most networks of up to 128 workers have fewer."""
+
+
+class FixedPointArithmetic(Arithmetic[Forest]):
+    """Fixed point where a plan has it; else floats."""
+
+    def rounding(self, plan: Forest) -> float:
+        if plan.fixed is None:
+            return 0.0
+        world = len(plan.workers)
+        return furthest(plan.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)
+
+    def scale(self, plan: Forest) -> float | None:
+        return None if plan.fixed is None else plan.fixed.scale
+
+    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
+        return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
+
+
+class ForestGroups(Groups[Forest]):
+    """Members of a plan's classes."""
+
+    def summed(self, plan: Forest, job: WorkerJob) -> Sequence[tuple[Span, Collection[int]]]:
+        from testbed.workloads.sync.groups import summed
+
+        if plan.members is None:
+            return ()
+        return summed(plan, cut(plan, job.buckets[-1][1], job.buckets, job.chunk_bytes))
+
+
+class ForestRepair(Repair[Forest]):
+    """New trees, of schemes that have a function for them (:func:`testbed.workloads.sync.schemes.repair`)."""
+
+    def goes_on(self, plan: Forest) -> bool:
+        from testbed.workloads.sync.schemes import repairable  # which imports the schemes of all kinds
+
+        return repairable(plan.scheme)
+
+    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+        from testbed.workloads.sync.schemes import repair
+
+        return repair(plan.scheme, topology, tensor_sizes, dead)
+
+
+class ForestSharing(Sharing[Forest]):
+    """Trees among some of a network's hosts."""
+
+    def placed(self, plan: Forest, part: Part) -> Forest:
+        return placed(plan, part)
+
+
+class AloneSharing(ForestSharing):
+    """Trees of jobs that need a network of their own."""
+
+    among_others = False
+
+
+class ForestSimulation(Simulation[Forest]):
+    """Decisions of our engine."""
+
+    overlaps = ("none", "layer", "both")
+    priorities = ("none", "layer")
+    is_of_trees = True
+
+    def knows(self, plan: Forest) -> bool:
+        return True
+
+    def messages(self, plan: Forest, chunks: tuple[Gradient, int]) -> int:
+        return count(plan, chunks)
+
+    def synchronisation(self, plan: Forest, chunks: tuple[Gradient, int]) -> Synchronisation:
+        gradient, chunk_bytes = chunks
+        return synchronisation(plan, cut(plan, gradient.floats, gradient.buckets, chunk_bytes))
+
+
+def count(forest: Forest, chunks: tuple[Gradient, int]) -> int:
+    """Count the messages of a synchronisation of a gradient in chunks of so many bytes."""
+    gradient, chunk_bytes = chunks
+    klass = cut(forest, gradient.floats, gradient.buckets, chunk_bytes).klass
+    edges = np.count_nonzero(forest.reduce >= 0, axis=1) + np.count_nonzero(forest.broadcast >= 0, axis=1)
+    return int(np.bincount(klass, minlength=forest.classes) @ edges)
+
+
+class ForestTable(Table[Forest]):
+    """Messages of our engine. Of a library, those of the forest that it is measured against."""
+
+    def messages(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> Iterator[Message]:
+        return messages(plan, cut(plan, gradient.floats, gradient.buckets, chunk_bytes))
 
 
 class ForestCarrier(Carrier[Forest]):
@@ -92,18 +176,12 @@ class ForestKind(KindOfForests):
     def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
         return None if (plan.reduce >= 0).sum() > MOST_EDGES else Releases(plan, topology, gradient_bytes)
 
-    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        together = np.add if overlap == "none" else np.maximum
-        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
-
     def chunk_bytes(self, plan: Forest, gradient_bytes: float, slowest_bps: float) -> int:
         largest_bytes = suiting(slowest_bps)
         return largest_bytes if plan.run_by else shortened(plan, gradient_bytes, largest_bytes)
 
     def chunks(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> int:
-        table = cut(plan, gradient.floats, gradient.buckets, chunk_bytes)
-        edges = (plan.reduce >= 0).sum(axis=1) + (plan.broadcast >= 0).sum(axis=1)
-        return int(edges[np.asarray(table.klass)].sum())
+        return count(plan, (gradient, chunk_bytes))
 
     def prepare(self) -> None:
         import_module("testbed.workloads.kinds.forest.node")
@@ -112,9 +190,6 @@ class ForestKind(KindOfForests):
         from testbed.workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
-
-    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        return Told(samples)
 
 
 def own_order(plan: Forest, wanted: str, bound: str) -> SpecError:

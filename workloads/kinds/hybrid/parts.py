@@ -14,7 +14,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.job import Replay, Training
 from testbed.workloads.kinds.asked import Stage
-from testbed.workloads.kinds.forest.simulation import count
+from testbed.workloads.kinds.forest.kind import count
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.program.layout import collected, held_floats
 from testbed.workloads.kinds.hybrid.program.steps import Agenda, Step, flop_per_s, step_s

@@ -6,24 +6,53 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from testbed.base.errors import SchemeError, SpecError
+from testbed.base.errors import MissingToolError, SchemeError, SpecError
+from testbed.base.extras import pip
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Refusal
-from testbed.workloads.kinds.forest.kind import ForestKind, own_order
-from testbed.workloads.kinds.forest.sharing import AloneSharing
-from testbed.workloads.kinds.library import installed
+from testbed.workloads.kinds.base import Asked, Refusal, Tool
+from testbed.workloads.kinds.forest.kind import AloneSharing, ForestKind, own_order
 from testbed.workloads.kinds.library.plan import Library, library_of
 from testbed.workloads.kinds.library.simulation import GlooSimulation
-from testbed.workloads.kinds.library.software import LibrarySoftware
-from testbed.workloads.kinds.parts import Carrier, Unknown
+from testbed.workloads.kinds.parts import Carrier, Software, Unknown
 from testbed.workloads.kinds.process import Process
 from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
+
+
+OPENMPI = (
+    Tool("mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin"),
+    Tool("mpi4py", "the scheme openmpi", f"{pip()} install mpi4py", is_package=True),
+)
+MEETING_PORT = 9_500
+"""Port at which rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
+
+
+class LibrarySoftware(Software[Forest]):
+    """The library that a plan names."""
+
+    def require(self, plan: Forest) -> None:
+        for tool in OPENMPI if library_of(plan).name == "openmpi" else ():
+            if not tool.is_there:
+                raise MissingToolError(f"scheme openmpi needs {tool.name}, which is not installed", fix=tool.fix)
+
+    def meeting_port(self, plan: Forest) -> int | None:
+        return MEETING_PORT
+
+    def needs_agent(self, plan: Forest) -> bool:
+        return library_of(plan).name == "openmpi"
+
+    def uses_torch(self, plan: Forest) -> bool:
+        return library_of(plan).name == "gloo"  # even where ranks train nothing
+
+    def polling(self, plan: Forest) -> str:
+        library = library_of(plan)
+        return library.name if library.polls else ""
 
 
 class LibraryCarrier(Carrier[Forest]):
@@ -60,7 +89,7 @@ class LibraryKind(ForestKind):
     connections = None
     sharing = AloneSharing()
     simulation = GlooSimulation()
-    tools = installed.OPENMPI
+    tools = OPENMPI
     software = LibrarySoftware()
     carrier = LibraryCarrier()
     unknown = LibraryUnknown()
@@ -70,7 +99,7 @@ class LibraryKind(ForestKind):
             raise own_order(plan, "priority: layer", "a library sends")
         if asked.overlap == "both":
             raise own_order(plan, "overlap: both", "a library sends")
-        if installed.needs_agent(library_of(plan)) and not asked.has_agent:
+        if self.software.needs_agent(plan) and not asked.has_agent:
             raise SpecError(
                 f"scheme {library_of(plan).name}: mpirun reaches the other hosts by ssh from the first one, and the "
                 f"lab {asked.lab} has connections from the controller only",
@@ -93,9 +122,17 @@ class LibraryKind(ForestKind):
         return plan.workers
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from testbed.workloads.kinds.library.node import join
+        if part is None:
+            return super().join(job, plan, part, called_off)
+        library = library_of(plan)
+        table = cut(plan, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+        if library.name == "gloo":  # a process needs one of these imports
+            from testbed.workloads.kinds.library.gloo import Gloo
 
-        return super().join(job, plan, part, called_off) if part is None else join(job, plan, part)
+            return Gloo(job, library, table, part.gradient)
+        from testbed.workloads.kinds.library.openmpi import OpenMpi
+
+        return OpenMpi(job, library, table, part.gradient)
 
 
 KIND = LibraryKind()

@@ -1,4 +1,5 @@
-"""A core of a box: it owns some keys, receives and adds them, changes their weights, and sends these back.
+"""A box's processes. A core owns some keys, receives and adds them, changes their weights, and sends these back. The
+manager gives each job its namespace and nonce, and with wide aggregation says when a layer has come to all cores.
 
 A core is one process with one thread, and shares nothing with others (PHub thesis, section 3.4), unless keys come in by
 worker (:mod:`.memory`). It has room for a key of each worker, for the sum of each of its keys, and for their weights.
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from testbed.workloads.sync.connection import Connection
 
 if TYPE_CHECKING:
     from testbed.workloads.learning.sketch import PartSketch  # whose module imports PyTorch
+
 
 Held = Mapping[int, tuple[Floats, Callable[[Floats], None]]]
 """By key, what workers get, and the function by which a sum changes it."""
@@ -140,8 +141,10 @@ class Core(Holder, Keyed):
             self._change(self._layers[number])
         elif kind == CHANGED:
             self._hand_out(number)
+        elif kind == PULL and rank in self._have[number]:
+            self._asked[number].add(rank)  # it gets the value when the sum that its push is part of has changed it
         elif kind == PULL:
-            self._pull(rank, number)
+            self._give(rank, number, self._held[number][0].copy())  # others may push meanwhile, and change it
         elif kind == TOTAL:
             self._due[rank] -= 1
             self._passed.remove(number)
@@ -157,13 +160,6 @@ class Core(Holder, Keyed):
                 self._asked[number].add(rank)
             if is_whole:
                 self._complete(number)
-
-    def _pull(self, rank: int, key: int) -> None:
-        """Send a value: now, or when the sum that the worker's last push is part of has changed it."""
-        if rank in self._have[key]:
-            self._asked[key].add(rank)
-        else:
-            self._give(rank, key, self._held[key][0].copy())  # others may push meanwhile, and change it
 
     def _complete(self, key: int) -> None:
         """Go on with a key that has come from all workers, and from the racks whose sums come here."""
@@ -197,9 +193,14 @@ class Core(Holder, Keyed):
         wait for it, and on the NIC they share it would be one flow beside those to all of this box's workers."""
         self._done[key] += 1
         self._left -= 1
-        give = partial(self._give_all, [rank for rank in self._order if rank in self._asked[key]], key)
+        ranks = [rank for rank in self._order if rank in self._asked[key]]
         self._asked[key].clear()
         self._have[key].clear()
+
+        def give() -> None:
+            for rank in ranks:
+                self._give(rank, key, self._held[key][0])
+
         if total is None:
             give()
         else:
@@ -216,10 +217,6 @@ class Core(Holder, Keyed):
         source = self._hops[key].source
         assert source is not None
         return self._boxes[source]
-
-    def _give_all(self, ranks: Sequence[int], key: int) -> None:
-        for rank in ranks:
-            self._give(rank, key, self._held[key][0])
 
     def _give(self, rank: int, key: int, value: Floats) -> None:
         self._say(rank, VALUE, key, value)
@@ -245,3 +242,46 @@ class Core(Holder, Keyed):
             silent = [at for at in (*range(self._world), *self._below[key]) if at not in came] or [*self._mates]
             silent = [self._source(key)] if key in self._passed else silent
         return f"{what}{', '.join(self._by_node[at].name for at in silent)}"
+
+
+class Manager(Holder, Keyed):
+    """The manager of one job."""
+
+    def __init__(self, name: str, ends: Sequence[End], plan: Plan, iterations: int) -> None:
+        """Set up; ``ends`` are those of connections with all cores."""
+        super().__init__(name, ends)
+        self._children = range(len(ends))
+        at = {place: number for number, place in enumerate(plan.cores_at.values())}
+        owners: dict[int, set[int]] = {}
+        for key, place in zip(plan.keys, plan.places, strict=True):
+            owners.setdefault(key.layer, set()).add(at[place])
+        self._owners, self._came_to = owners, Counter[int]()
+        times = iterations if plan.aggregation == "wide" else 0
+        self._left = times * len(owners)
+        self._left_of = [times * sum(at in cores for cores in owners.values()) for at in range(len(ends))]
+        """By core, how many layers are still to come to it."""
+
+    @property
+    def _is_done(self) -> bool:
+        return not self._left
+
+    def _room_of(self, connection: Connection, kind: int, number: int) -> Floats | None:
+        if kind != CAME or connection.node not in self._owners.get(number, ()):
+            raise self._wrong(connection, kind, number)
+        return None
+
+    def _came(self, connection: Connection, kind: int, number: int) -> None:
+        self._left_of[connection.node] -= 1
+        self._came_to[number] += 1
+        if self._came_to[number] < len(self._owners[number]):
+            return
+        self._came_to[number] = 0
+        self._left -= 1
+        for at in sorted(self._owners[number]):
+            self._say(at, GO, number)
+
+    def _waits_for(self, connection: Connection) -> bool:
+        return bool(self._left_of[connection.node]) or self.met[connection.node] < self._barriers
+
+    def _lacks(self) -> str:
+        return ", ".join(connection.name for connection in self._connections)

@@ -15,21 +15,27 @@ from testbed.base.errors import SchemeError, SpecError
 from testbed.base.listing import counted
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
-from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
-from testbed.workloads.kinds.parts import Carrier, Connections, OwnSamples, Sharing, Wording
+from testbed.workloads.kinds.base import Asked, Kind, Refusal
+from testbed.workloads.kinds.parts import (
+    Carrier,
+    Connections,
+    Iterations,
+    OwnSamples,
+    Sharing,
+    Simulation,
+    TellLines,
+    Wording,
+)
 from testbed.workloads.kinds.phub import cost as costs
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Plan, from_fields
-from testbed.workloads.kinds.phub.simulation import BoxSimulation
+from testbed.workloads.kinds.phub.plan import FLOAT_BYTES, Plan, from_fields
 from testbed.workloads.kinds.process import Process
 from testbed.workloads.sync import codec
-from testbed.workloads.sync.cost import Cost, Shaper
+from testbed.workloads.sync.cost import Cost
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.play.wires import Wires
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -50,6 +56,31 @@ class BoxSharing(Sharing[Plan]):
         names = [node.name for node in part.whole.nodes]
         workers, boxes = (tuple(part.nodes[node] for node in nodes) for nodes in (plan.workers, plan.boxes))
         return replace(plan, nodes=tuple(names), workers=workers, boxes=boxes)
+
+
+class BoxSimulation(Simulation[Plan]):
+    """Decisions of workers and cores, message by message."""
+
+    overlaps = ("none",)
+    is_by_message = True
+    message_s = 2e-5
+
+    def knows(self, plan: Plan) -> bool:
+        return True
+
+    def messages(self, plan: Plan, chunks: tuple[Gradient, int]) -> int:
+        return count(plan)
+
+    def begin(self, plan: Plan, asked: Iterations, wires: Wires) -> TellLines:
+        from testbed.workloads.kinds.phub.played import Played
+
+        return Played(plan, asked, wires).lines
+
+
+def count(plan: Plan) -> int:
+    """Count keys from workers, values to them, and sums between boxes."""
+    across = len(plan.boxes) - 1 if plan.homes else 0
+    return 2 * (len(plan.workers) + across) * len(plan.keys)
 
 
 class BoxKind(Kind[Plan]):
@@ -126,13 +157,8 @@ class BoxKind(Kind[Plan]):
     def cost(self, plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
         return costs.cost(plan, topology, gradient_bytes)
 
-    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        together = np.add if overlap == "none" else np.maximum
-        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
-
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
-        across = len(plan.boxes) - 1 if plan.homes else 0
-        return 2 * (len(plan.workers) + across) * len(plan.keys)
+        return count(plan)
 
     def pairs(self, plan: Plan) -> list[tuple[int, int]]:
         return plan.pairs()
@@ -147,9 +173,6 @@ class BoxKind(Kind[Plan]):
         from testbed.workloads.kinds.phub.node import join
 
         return join(job, plan, part)
-
-    def told(self, plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        return Told(samples)
 
 
 KIND = BoxKind()

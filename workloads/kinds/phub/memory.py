@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
+from testbed.workloads.kinds.phub.plan import FLOAT_BYTES
 from testbed.workloads.serving import near
 from testbed.workloads.serving.exchange import Floats
 

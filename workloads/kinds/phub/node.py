@@ -15,11 +15,10 @@ from testbed.base.process_names import in_job
 from testbed.workloads import tasks
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.phub import api
-from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.api import Handle
 from testbed.workloads.kinds.phub.client import Client
-from testbed.workloads.kinds.phub.core import Core, Ends
+from testbed.workloads.kinds.phub.core import Core, Ends, Manager
 from testbed.workloads.kinds.phub.exchange import End, meet
-from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory, shared
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.connection import LINGER_S, UNSENT_BYTES, Act, Connection

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Literal
 
-from testbed.workloads.kinds.phub.keys import Key, Place, cut, spread
 from testbed.workloads.kinds.process import Process, process, workers
+from testbed.workloads.learning.parts import Span, spans
+from testbed.workloads.longest_first import longest_first
 from testbed.workloads.sync.trees import chains, stars
 
 Affinity = Literal["key", "worker"]
@@ -18,6 +20,64 @@ Across = Literal["none", "ring", "ps"]
 Way = tuple[int, int, int]
 """The way of a message: the sender, the receiver, and their connection's number (:meth:`.Topology.connections`)."""
 _BYTES_OF_A_TENSOR = 8
+
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Key:
+    """A piece of the gradient.
+
+    Attributes:
+        layer: number of its layer, in gradient order.
+        span: its place in the gradient, in floats.
+    """
+
+    layer: int
+    span: Span
+
+    @property
+    def floats(self) -> int:
+        return self.span[1] - self.span[0]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """The place of a core: number of its box, of its NIC there, and its own at that NIC."""
+
+    box: int
+    nic: int
+    core: int
+
+
+def cut(tensor_sizes: Sequence[int], key_bytes: int, nics: int) -> list[Key]:
+    """Cut each layer into keys of ``key_bytes``, and one of the rest. With 0, the whole gradient is one layer, of a key
+    for each of ``nics``; tensor sizes are in floats."""
+    edges = [0, *accumulate(tensor_sizes)]
+    if key_bytes == 0:
+        return [Key(0, span) for span in spans(edges[-1], nics) if span[0] < span[1]]
+    floats = key_bytes // FLOAT_BYTES
+    return [
+        Key(layer, (begin, min(begin + floats, stop)))
+        for layer, (start, stop) in enumerate(pairwise(edges))
+        for begin in range(start, stop, floats)
+    ]
+
+
+def spread(keys: Sequence[Key], counts: tuple[int, int, int]) -> list[tuple[int, ...]]:
+    """Return the place of each key by level; ``counts`` are those of its parts, such as the boxes, the NICs of each
+    box, and the cores of each NIC."""
+    at: list[tuple[int, ...]] = [()] * len(keys)
+    for count in counts:
+        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, place in enumerate(at):
+            groups[place].append(number)
+        for place, numbers in groups.items():
+            bins = longest_first([keys[number].floats for number in numbers], count).tolist()
+            for number, chosen in zip(numbers, bins, strict=True):
+                at[number] = (*place, chosen)
+    return at
 
 
 @dataclass(frozen=True)
@@ -143,14 +203,6 @@ class Plan:
         box = self.cores_at[core].box
         workers = self.homes.count(box) if self.homes else len(self.workers)
         return {key: workers + len(self.hops[box, self.places[key].box].below) for key in self.keys_of(core)}
-
-    @cached_property
-    def largest_layer(self) -> int:
-        """Floats of the layer that has most."""
-        floats = Counter[int]()
-        for key in self.keys:
-            floats[key.layer] += key.floats
-        return max(floats.values())
 
     def nic_of(self, worker: int, place: Place) -> int:
         """Return the number of the NIC that a worker's keys for a core pass."""

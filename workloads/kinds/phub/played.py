@@ -1,5 +1,5 @@
-"""An iteration through boxes in simulated time: what workers (:mod:`.client`), cores (:mod:`.core`) and the manager
-(:mod:`.manager`) decide, message by message.
+"""An iteration through boxes in simulated time: what workers (:mod:`.client`), and cores and the manager
+(:mod:`.core`) decide, message by message.
 
 Adding and steps take no time, and processes of one host hear of each other at once.
 """
@@ -14,8 +14,7 @@ from typing import Any
 from testbed.workloads.kinds.parts import Iterations, PlayedWorker
 from testbed.workloads.kinds.phub.client import window
 from testbed.workloads.kinds.phub.exchange import rotated
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Hops, Plan
+from testbed.workloads.kinds.phub.plan import FLOAT_BYTES, Hops, Plan
 from testbed.workloads.play.wires import Call, Lane, Wires, nothing
 from testbed.workloads.sync.connection import HEADER_BYTES
 

@@ -7,8 +7,7 @@ from typing import Literal
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.phub.keys import FLOAT_BYTES
-from testbed.workloads.kinds.phub.plan import Across, Affinity, Aggregation, Plan
+from testbed.workloads.kinds.phub.plan import FLOAT_BYTES, Across, Affinity, Aggregation, Plan
 from testbed.workloads.sync.trees import racks
 
 MOST_CORES = 64

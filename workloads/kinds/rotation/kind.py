@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Floats, Kind, Told
+from testbed.workloads.kinds.base import Asked, Kind
 from testbed.workloads.kinds.parts import Simulation
 from testbed.workloads.play.synchronisation import Alike, Synchronisation, synchronisation
 from testbed.workloads.sync import rotation
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
-from testbed.workloads.sync.cost import Cost, Shaper, cost_of_flows
+from testbed.workloads.sync.cost import Cost, cost_of_flows, depth
 from testbed.workloads.sync.rotation import MOST_HOSTS, Rotation
 from testbed.workloads.sync.verify import check_form, verify
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from testbed.workloads.learning.buckets import Gradient
 
 TREES = ("reduce", "broadcast", "turn", "like")
@@ -93,12 +91,8 @@ class RotationKind(Kind[Rotation]):
         return [("classes", f"{len(plan.workers):,}, each like class 0 after a turn")]
 
     def cost(self, plan: Rotation, topology: Topology, gradient_bytes: float) -> Cost:
-        depth = _depth(plan.reduce) + _depth(plan.broadcast)
-        return cost_of_flows(plan.flows(gradient_bytes), topology, depth)
-
-    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        together = np.add if overlap == "none" else np.maximum
-        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
+        rounds = depth(np.stack([plan.reduce, plan.broadcast])).sum()
+        return cost_of_flows(plan.flows(gradient_bytes), topology, int(rounds))
 
     def chunks(self, plan: Rotation, gradient: Gradient, chunk_bytes: int) -> int:
         return len(plan.workers) * len(plan.edges) * len(_cut(plan, (gradient, chunk_bytes))[0])
@@ -106,9 +100,6 @@ class RotationKind(Kind[Rotation]):
     def pairs(self, plan: Rotation) -> list[tuple[int, int]]:
         traffic = plan.flows(1.0)
         return list(zip(traffic.senders.tolist(), traffic.receivers.tolist(), strict=True))
-
-    def told(self, plan: Rotation, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        return Told(samples)
 
 
 def _cut(plan: Rotation, chunks: Chunks) -> tuple[ChunkTable, NDArray[np.float64]]:
@@ -120,15 +111,6 @@ def _cut(plan: Rotation, chunks: Chunks) -> tuple[ChunkTable, NDArray[np.float64
     table = cut(plan.class_0, stops[-1], list(zip([0, *stops], stops, strict=False)), chunk_bytes)
     each = floats / np.bincount(table.bucket, minlength=len(floats))
     return table, FLOAT_BYTES * each[table.bucket]
-
-
-def _depth(parents: NDArray[np.int32]) -> int:
-    """Return how many edges lead from the deepest node to the root."""
-    node = np.arange(len(parents))
-    above, depth = np.where(parents >= 0, parents, node), (parents >= 0).astype(np.int64)
-    while (parents[above] >= 0).any():  # twice as far up each time
-        above, depth = above[above], depth + depth[above]
-    return int(depth.max())
 
 
 KIND = RotationKind()

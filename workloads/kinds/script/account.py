@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.ranks import PAIRED, Account, Call, RankRows
-from testbed.workloads.kinds.script.beginning import begins_s, connect_s
 from testbed.workloads.kinds.script.plan import library_of
-from testbed.workloads.kinds.script.rounds import Round, gradients, rounds
+from testbed.workloads.kinds.script.rounds import Round, begins_s, connect_s, gradients, rounds
 from testbed.workloads.kinds.script.ways import DIRECT, Ways
 from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from testbed.workloads.sync.forest import Forest
@@ -99,7 +98,10 @@ def _of_rank(
     plan: Forest, rows: RankRows, each: Sequence[Round], ends_s: Sequence[float], first_s: float
 ) -> pd.DataFrame:
     """Make one rank's rows; ``first_s`` is when its first iteration begins."""
-    of = _by_moment(rows.calls, ends_s)
+    of: dict[int, list[Call]] = defaultdict(list)  # by iteration, by when they were asked for
+    for call in rows.calls:
+        of[bisect_left(ends_s, call.asked_s)].append(call)
+    since = [_left(call, first_s) for call in of[0] if call.done_s > first_s]
     errors, odd = _found_wrong(rows, of, plan)
     return pd.DataFrame(
         {
@@ -112,7 +114,7 @@ def _of_rank(
             "end_s": ends_s,
             "loss": _losses(rows, ends_s),
             "overrun_s": _overruns(rows, ends_s),
-            **_exposed([_since(of[0], first_s), *(of[i] for i in range(1, len(each)))]),
+            **_exposed([since, *(of[i] for i in range(1, len(each)))]),
             "setup_busy_s": [_busy_s([call for call in of[0] if call.asked_s < first_s], first_s)]
             + [0.0] * len(each[1:]),
             "sum_error": [errors.get(i, np.nan) for i in range(len(each))],
@@ -136,14 +138,6 @@ def _ends(marks_s: Sequence[float], each: Sequence[Round]) -> list[float]:
     return found[::-1]
 
 
-def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, list[Call]]:
-    """Group the collectives by iteration, by when they were asked for."""
-    found: dict[int, list[Call]] = defaultdict(list)
-    for call in calls:
-        found[bisect_left(ends_s, call.asked_s)].append(call)
-    return found
-
-
 def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
     """Return the last loss that was logged in each iteration, or right after it."""
     found = [np.nan] * len(ends_s)
@@ -162,7 +156,7 @@ def _told(rows: RankRows, ends_s: Sequence[float]) -> Iterator[tuple[int, Mappin
 
 def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
     """Return by how much the backward passes of each iteration were longer than their pace; 0 without one. The first
-    iteration counts with the median computing time of the later ones (:mod:`.beginning`), so its overrun is at most
+    iteration counts with the median computing time of the later ones (:mod:`.rounds`), so its overrun is at most
     theirs."""
     found = [0.0] * len(ends_s)
     for at_s, overrun_s in rows.overruns:
@@ -172,12 +166,8 @@ def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
     return [min(found[0], median(found[1:] or found)), *found[1:]]
 
 
-def _since(calls: Iterable[Call], first_s: float) -> list[Call]:
-    """Cut collectives to the time from that moment on."""
-    return [_left(call, first_s) for call in calls if call.done_s > first_s]
-
-
 def _left(call: Call, first_s: float) -> Call:
+    """Cut a collective to the time from that moment on."""
     if call.asked_s >= first_s:
         return call
     waited_s = None if call.held_s is None else min(call.held_s, call.done_s - first_s)
@@ -260,18 +250,11 @@ def allowed(dtype: str, plan: Forest) -> float:
 def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> dict[str, float | None]:
     counted = samples[samples["iteration"] >= warmup]
     jct_s = float(samples["end_s"].max() - samples["start_s"].min())
-    return {
-        **{name: _middle(counted, name) for name in ("exposed_s", "hidden_s")},
-        "throughput_sps": _throughput(samples, ranks, jct_s),
-        "connect_s": connect_s(ranks),
-    }
-
-
-def _middle(samples: pd.DataFrame, name: str) -> float | None:
-    """Return the median over iterations of the mean over ranks; None if one of the values is not known."""
-    if samples[name].isna().any():
-        return None
-    return float(samples.groupby("iteration")[name].mean().median())
+    metrics: dict[str, float | None] = {}
+    for name in ("exposed_s", "hidden_s"):  # the median over iterations of the mean over ranks, if all are known
+        is_known = counted[name].notna().all()
+        metrics[name] = float(counted.groupby("iteration")[name].mean().median()) if is_known else None
+    return metrics | {"throughput_sps": _throughput(samples, ranks, jct_s), "connect_s": connect_s(ranks)}
 
 
 def _throughput(samples: pd.DataFrame, ranks: Sequence[RankRows], jct_s: float) -> float | None:
@@ -302,11 +285,14 @@ def collectives(
     for calls in seen.values():
         (first, *_) = calls
         groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
-    unit, world = _cost_per_byte(plan, topology), len(plan.workers)
-    return [
-        {**_row(key, each), "least_s": _least_s(key, unit, shaper) if key[-1] == world else None}
-        for key, each in groups.items()
-    ]
+    unit, world = cost(plan, topology, 1.0), len(plan.workers)
+    table = []
+    for key, each in groups.items():
+        op, _, nbytes, by, size = key
+        link_s = shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps)
+        is_sum = (op, by, size) == ("allreduce", "scheme", world)  # of others it is not known what links allow
+        table.append({**_row(key, each), "least_s": float(link_s.max(initial=0.0)) if is_sum else None})
+    return table
 
 
 MOST_CALLS = 200_000
@@ -335,15 +321,6 @@ def calls_of(ranks: Sequence[RankRows], table: Sequence[Mapping[str, Any]]) -> p
 
 _Alike = tuple[str, str, int, str, int]
 """Key of the collectives that share a row: kind, type, bytes, the mover, and how many ranks."""
-
-
-def _least_s(key: _Alike, unit: Cost, shaper: Shaper) -> float | None:
-    """Return the least time that links allow for a sum of all ranks along the scheme's trees; None for other
-    collectives."""
-    op, _, nbytes, by, _ = key
-    if op != "allreduce" or by != "scheme":
-        return None
-    return float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
 
 
 def _row(key: _Alike, each: Sequence[Sequence[Call]]) -> dict[str, Any]:
@@ -378,18 +355,20 @@ def bus_factor(op: str, ranks: int) -> float | None:
 # Bytes
 
 
-def _cost_per_byte(plan: Forest, topology: Topology) -> Cost:
-    """Compute the cost of a sum of one byte."""
-    return cost(plan, topology, 1.0)
-
-
 def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Round, iterations: int) -> ScriptCost:
     """Compute the cost of an average iteration: all that the script moved, shared out over its iterations."""
     groups = {number: members for rows in ranks for number, members in rows.groups.items()}
     ways = Ways(plan, topology, groups)
-    links, wire = ways.moved(_once(ranks))
+    once = {  # with the first rank that reported it
+        (call.group, call.sequence, call.op): (rows.rank, call)
+        for rows in reversed(ranks)
+        for call in rows.calls
+        if call.op not in DIRECT
+    }
+    direct = [(rows.rank, call) for rows in ranks for call in rows.calls if call.op in DIRECT]
+    links, wire = ways.moved([*once.values(), *direct])
     sums, _ = ways.moved((0, call) for call in last)
-    unit = _cost_per_byte(plan, topology)
+    unit = cost(plan, topology, 1.0)
     return ScriptCost(
         rounds=unit.rounds,
         wire_bytes=wire / iterations,
@@ -398,14 +377,3 @@ def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Rou
         link_rate_bps=unit.link_rate_bps,
         sums_bytes=sums,
     )
-
-
-def _once(ranks: Sequence[RankRows]) -> list[tuple[int, Call]]:
-    """Return each collective once, with the first rank that reported it; of those that go directly, each rank's own."""
-    found = {
-        (call.group, call.sequence, call.op): (rows.rank, call)
-        for rows in reversed(ranks)
-        for call in rows.calls
-        if call.op not in DIRECT
-    }
-    return [*found.values(), *((rows.rank, call) for rows in ranks for call in rows.calls if call.op in DIRECT)]

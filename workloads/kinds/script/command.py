@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import KindOfForests, Refusal
-from testbed.workloads.kinds.forest.sharing import AloneSharing
+from testbed.workloads.kinds.forest.kind import AloneSharing
+from testbed.workloads.kinds.library.schemes import one_nic
 from testbed.workloads.kinds.parts import Program, Unknown
-from testbed.workloads.kinds.script.themselves import Themselves, command, free
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.forest import Forest
 
@@ -19,11 +22,27 @@ _COMPUTES = Refusal(
 _COUNTS = Refusal("a command's iterations are not known", "write a time, such as at: 3 s")
 
 
+@dataclass(frozen=True)
+class Themselves:
+    """Mark of a plan whose ranks synchronise by themselves, whatever way they like."""
+
+    kind: ClassVar[str] = "command"
+
+
 class CommandProgram(Program[Forest]):
     """A rank on each host."""
 
     def own_plan(self, topology: Topology) -> Forest:
-        return command(topology)
+        """Make a forest without classes.
+
+        Raises:
+            SchemeError: a host has several NICs, of which the ranks would not know.
+        """
+        one_nic("a command", topology)
+        none = np.empty((0, len(topology.nodes)), np.int32)
+        names = tuple(node.name for node in topology.nodes)
+        workers = tuple(topology.hosts)
+        return Forest("command", names, workers, np.empty(0, np.int64), none, none, run_by=Themselves())
 
 
 class CommandUnknown(Unknown[Forest]):
@@ -50,7 +69,8 @@ class CommandKind(KindOfForests):
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS}
 
     def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
-        return free(topology)
+        rates = np.array(topology.rates_bps)
+        return Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)  # nothing is known of what the command sends
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers

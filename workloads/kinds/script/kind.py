@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
-from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.forest.sharing import AloneSharing
+from testbed.workloads.kinds.forest.kind import AloneSharing, ForestKind
 from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Simulation, Table, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
@@ -56,7 +55,7 @@ class Ranks(Scripts[Forest]):
     def moved(
         self, plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int
     ) -> tuple[Sequence[Moved], str]:
-        from testbed.workloads.kinds.script.moved import moved
+        from testbed.workloads.kinds.script.ways import moved
 
         return moved(plan, ranks, asked, chunk_bytes)
 

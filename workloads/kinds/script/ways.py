@@ -1,26 +1,28 @@
-"""Links that the collectives of a script go over, and the bytes on each: by the trees that the engine takes."""
+"""Ways of a script's collectives, by the trees that its engine takes: the bytes on each link, and for players in
+simulated time the trees and chunks of each."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.ranks import Call
+from testbed.workloads.kinds.ranks import Call, Collected
 from testbed.workloads.kinds.script.collectives import calls as on_the_wire
 from testbed.workloads.kinds.script.collectives.calls import What
-from testbed.workloads.kinds.script.collectives.shapes import fewer
+from testbed.workloads.kinds.script.collectives.shapes import EAGER_BYTES, EARLY_BYTES, direct_pieces, fewer, pieces
 from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide, trees
+from testbed.workloads.kinds.script.rounds import BY_GLOO
+from testbed.workloads.play.exchange import Moved
+from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.sync.flows import flows
 from testbed.workloads.sync.forest import Forest
 
 DIRECT = frozenset({"send", "recv", "gather", "scatter", "all_to_all"})
 """Collectives that go from rank to rank. Their size is that of all parts of a rank together, its own included."""
-BY_GLOO = "gloo"
-"""Mover of collectives whose sums go around a ring; what else it does is not known."""
 HALVES = frozenset({"float16", "bfloat16"})
 """Types that take twice the bytes where switches add, as 32-bit integers."""
 
@@ -100,3 +102,45 @@ def _call(op: str, dtype: str, nbytes: int, root: int | None) -> on_the_wire.Cal
     adds = op in ("allreduce", "reduce", "reduce_scatter", "barrier")
     one = on_the_wire.Call(What[op.upper()], dtype if dtype in known else "other", 1, "sum" if adds else "", root)
     return on_the_wire.Call(one.what, one.dtype, max(1, nbytes // one.itemsize), one.op, root)
+
+
+def moved(plan: Forest, ranks: Sequence[int], asked: Collected, chunk_bytes: int) -> tuple[Sequence[Moved], str]:
+    """Return the trees and chunks of a collective of float32 among these ranks, and who moves it: ``scheme``, ``ring``
+    or ``direct``.
+
+    Raises:
+        SchemeError: it has no trees.
+    """
+    nodes = [plan.workers[rank] for rank in ranks]
+    if len(nodes) == 1:
+        return (), "scheme"
+    if asked.op in DIRECT:
+        return [_directly(plan, *ends, asked, len(nodes), chunk_bytes) for ends in _ends(nodes, asked)], "direct"
+    forest, is_own = of_group(plan, nodes)
+    call = on_the_wire.BARRIER
+    if asked.op != "barrier":
+        what = What[asked.op.upper()]
+        op = "sum" if what in (What.ALLREDUCE, What.REDUCE, What.REDUCE_SCATTER) else ""
+        call = on_the_wire.Call(what, "float32", asked.nbytes // FLOAT_BYTES, op, asked.root)
+    moves = Moved(*pieces(forest, call, chunk_bytes), call.nbytes <= EAGER_BYTES, EARLY_BYTES)
+    return [moves], "scheme" if is_own else "ring"
+
+
+def _ends(nodes: Sequence[int], asked: Collected) -> Iterator[tuple[int, int]]:
+    """Yield sender and receiver of each message of a collective that goes directly."""
+    for src in nodes:
+        for dst in nodes:
+            is_sent = {
+                "send": src == nodes[0],
+                "scatter": src == nodes[asked.root],
+                "gather": dst == nodes[asked.root],
+            }.get(asked.op, True)
+            if src != dst and is_sent:
+                yield src, dst
+
+
+def _directly(plan: Forest, src: int, dst: int, asked: Collected, ranks: int, chunk_bytes: int) -> Moved:
+    nbytes = asked.nbytes if asked.op == "send" else asked.nbytes // ranks
+    call = on_the_wire.Call(What.SEND, "float32", max(1, nbytes // FLOAT_BYTES))
+    made, chunks = direct_pieces(plan.nodes, (src, dst), call, chunk_bytes)
+    return Moved(made, chunks, call.nbytes <= EAGER_BYTES, EARLY_BYTES)

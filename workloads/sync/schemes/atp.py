@@ -31,7 +31,6 @@ def atp(
 
     Source: Lao et al., "ATP: In-network Aggregation for Multi-tenant Learning", NSDI 2021; Rina sections II-C, VI-A4.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     roots = colocated_servers(topology, servers, "atp")
     trees = np.full((len(roots), len(topology.nodes)), ABSENT, dtype=np.int32)
     for c, root in enumerate(roots):

@@ -21,7 +21,6 @@ def bcube(topology: Topology, tensor_sizes: Sequence[int], *, base: int = 2) -> 
 
     Source: PHub thesis section 1.1.5, "BCube"; Gloo, gloo/allreduce_bcube.h.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     if base < 2:
         raise SchemeError(f"bcube: base is {base}", fix="give base 2 or more")
     return over(topology, digit_trees(_radices(topology, base)))

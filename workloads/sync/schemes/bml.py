@@ -22,7 +22,6 @@ def bml(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
     Source: BML section 3.2, Algorithm 1 (CheckDigits).
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     n, k = _bcube_parameters(topology)
     threads = [digit_trees([n] * k, [(thread + step) % k for step in range(k)]) for thread in range(k)]
     return over(topology, np.concatenate(threads))

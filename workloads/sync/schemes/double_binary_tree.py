@@ -28,7 +28,6 @@ def double_binary_tree(topology: Topology, tensor_sizes: Sequence[int], *, strid
     Source: Sanders, Speck, Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and scan"; NCCL,
     src/graph/trees.cc; PHub thesis section 1.1.5, "Tree"; TopoOpt, Appendix A.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     count = topology.host_count
     first = np.array([_parent(host, count) for host in topology.hosts], dtype=np.int32)
     host = np.arange(count)

@@ -23,7 +23,6 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
     Source: Rina section III-A (H-AR).
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     groups = racks(topology, "h_ar")
     most = max(map(len, groups))
     return over(topology, _trees(groups, most, 1), _trees(groups, most, -1))

@@ -31,7 +31,6 @@ def halving_doubling(
     Source: PHub thesis section 1.1.5; Thakur, Rabenseifner, Gropp 2005 (fold); Rabenseifner, Traeff 2004 (blocks);
     Gloo, gloo/allreduce_halving_doubling.h.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     return over(topology, (_blocks if remainder == "blocks" else _fold)(topology.host_count))
 
 

@@ -19,7 +19,6 @@ def hierarchical(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
     Source: BML section 3.3.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     k = topology.params.get("k")
     if topology.family != "fat_tree" or not isinstance(k, int):
         raise SchemeError(

@@ -35,7 +35,6 @@ def hierarchical_ps(
 
     Source: PHub thesis section 2.3.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     groups = racks(topology, "hierarchical_ps")
     server = np.array([group[0 if colocated else -1] for group in groups], dtype=np.int32)
     if not colocated and any(len(group) < 2 for group in groups):

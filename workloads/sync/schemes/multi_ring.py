@@ -31,7 +31,6 @@ def multi_ring(
 
     Source: TopoOpt, TotientPerms in TopologyFinder, and Appendix C.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     if bool(strides) == bool(permutations):
         raise SchemeError(
             "multi_ring takes either strides or permutations", fix="write it as multi_ring(strides=[1,5]), for example"

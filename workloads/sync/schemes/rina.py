@@ -56,7 +56,6 @@ def rina_without(
     Source: Rina section IV-C2 ("Reliability"), where agents and neighbours find out by themselves; that a switch which
     no longer adds still forwards is ours to say, the paper speaks of agents and workers only.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     groups = [group for rack in racks(topology, "rina") for group in _groups(topology, rack, dead)]
     classes, nodes = len(groups), len(topology.nodes)
     reduce = np.full((classes, nodes), ABSENT, dtype=np.int32)

@@ -27,7 +27,6 @@ def ring(topology: Topology, tensor_sizes: Sequence[int], *, members: tuple[tupl
 
     Source: BML section 2, "Ring AllReduce"; PHub thesis section 1.1.5.
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     if not members:
         return rings(topology, [topology.hosts])
     check_members(topology, "ring", members)

@@ -22,7 +22,6 @@ def switchml(topology: Topology, tensor_sizes: Sequence[int], *, slots: int = DE
     Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation" (SwitchML), NSDI 2021;
     Rina section II-C.
     """
-    del tensor_sizes  # one class
     able = [switch for switch in topology.switches if topology.nodes[switch].ina]
     if not able:
         raise SchemeError(

@@ -22,7 +22,6 @@ def tree(topology: Topology, tensor_sizes: Sequence[int], *, fanout: int = 2) ->
 
     Source: PHub thesis section 1.1.5, "Tree", and Table 4.1.
     """
-    del tensor_sizes  # one class, whatever the tensors are
     if fanout < 2:
         raise SchemeError(f"tree: fanout is {fanout}", fix="give fanout 2 or more")
     parents = np.arange(topology.host_count, dtype=np.int32)[None, :]

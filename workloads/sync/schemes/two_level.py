@@ -64,7 +64,6 @@ def two_level(
 
     Source: PHub thesis sections 4.1.2, 4.2.1 and 4.2.2 (Parameter Link).
     """
-    del tensor_sizes  # equal shares, whatever the tensors are
     settings = Grouping(probe, k, alpha, elasticity, dimensions, startup, draw)
     settings.count(topology.host_count)
     for name, default in vars(Grouping()).items():

@@ -11,7 +11,7 @@ from testbed.base.errors import MissingToolError, SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds import cost, verify
 from testbed.workloads.kinds.base import Tool
-from testbed.workloads.kinds.library import installed
+from testbed.workloads.kinds.library import kind as libraries
 from testbed.workloads.kinds.library import openmpi as mpi
 from testbed.workloads.kinds.library.plan import Library, library_of
 from testbed.workloads.sync.schemes import build
@@ -84,20 +84,21 @@ def test_mpirun_is_told_the_algorithm_and_left_alone_without_one() -> None:
     assert not any(word.startswith("coll_tuned") for word in default)
 
 
-def test_what_is_missing_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = Library("openmpi", "default", 0, exact=False, polls=True)
+def test_what_is_missing_is_named_with_its_fix(topology: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, software = topology("star(hosts=2)"), libraries.LibrarySoftware()
+    plan = build("openmpi", net, [])
     missing = Tool("no-such-mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin")
-    monkeypatch.setattr(installed, "OPENMPI", (missing,))
+    monkeypatch.setattr(libraries, "OPENMPI", (missing,))
     with pytest.raises(MissingToolError) as caught:
-        installed.require(library)
+        software.require(plan)
     assert str(caught.value) == (
         "scheme openmpi needs no-such-mpirun, which is not installed\n  fix: sudo apt-get install openmpi-bin"
     )
     package = Tool("no_such_mpi4py", "the scheme openmpi", "pip install mpi4py", is_package=True)
-    monkeypatch.setattr(installed, "OPENMPI", (Tool("sh", "", ""), package))
+    monkeypatch.setattr(libraries, "OPENMPI", (Tool("sh", "", ""), package))
     with pytest.raises(MissingToolError) as caught:
-        installed.require(library)
+        software.require(plan)
     assert str(caught.value) == (
         "scheme openmpi needs no_such_mpi4py, which is not installed\n  fix: pip install mpi4py"
     )
-    installed.require(Library("gloo", "allreduce", 0, exact=True, polls=False))
+    software.require(build("gloo", net, []))

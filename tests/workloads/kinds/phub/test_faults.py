@@ -21,7 +21,7 @@ import pytest
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import worker
 from testbed.workloads.kinds.phub import api
-from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.api import Handle
 from testbed.workloads.kinds.phub.client import Client
 from testbed.workloads.kinds.phub.exchange import PUSH_PULL
 from testbed.workloads.kinds.phub.plan import Plan

@@ -12,9 +12,8 @@ from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.phub.cost import cost
-from testbed.workloads.kinds.phub.keys import Key, cut, spread
 from testbed.workloads.kinds.phub.kind import KIND
-from testbed.workloads.kinds.phub.plan import Plan, from_fields
+from testbed.workloads.kinds.phub.plan import Key, Plan, cut, from_fields, spread
 from testbed.workloads.kinds.phub.schemes import pbox
 from testbed.workloads.profiles import profile
 from testbed.workloads.sync.schemes import build, build_plan

@@ -25,7 +25,7 @@ from testbed.trial.ports import SYNC_PORT, Ports
 from testbed.workloads import kinds, worker
 from testbed.workloads.bursts.probe import Measured, measure
 from testbed.workloads.job import Compute, Peer, Replay, WorkerJob
-from testbed.workloads.kinds.phub.access import Handle
+from testbed.workloads.kinds.phub.api import Handle
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.schemes import build_plan

@@ -18,11 +18,10 @@ import pytest
 
 from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
 from testbed.workloads.kinds.phub import api
-from testbed.workloads.kinds.phub.access import NONCE_BYTES, Handle
+from testbed.workloads.kinds.phub.api import NONCE_BYTES, Handle
 from testbed.workloads.kinds.phub.client import Client
-from testbed.workloads.kinds.phub.core import Core, Ends
+from testbed.workloads.kinds.phub.core import Core, Ends, Manager
 from testbed.workloads.kinds.phub.exchange import PUSH_PULL, VALUE, End
-from testbed.workloads.kinds.phub.manager import Manager
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.sync.connection import HEADER_BYTES

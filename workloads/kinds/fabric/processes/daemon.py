@@ -47,7 +47,6 @@ from testbed.workloads.learning.parts import spans
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.loop import NoBuckets
 
 
 class _Group:
@@ -62,7 +61,7 @@ class _Group:
         self.norms: dict[int, float] = {}
 
 
-class Daemon(NoBuckets, Exchange):
+class Daemon(Exchange):
     """A worker's daemon: it sends updates, sums them, and passes weights on."""
 
     def __init__(

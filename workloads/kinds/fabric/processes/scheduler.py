@@ -34,7 +34,6 @@ from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.cost import goodput
-from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.tcp_info import HEADERS_BYTES
 
 LAST_S = 0.002
@@ -44,7 +43,7 @@ LOOK_S = 0.02
 """Time (s) between two looks at the reports of the network monitor."""
 
 
-class Scheduler(NoBuckets, Exchange):
+class Scheduler(Exchange):
     """A scheduler, which runs a :class:`~testbed.workloads.kinds.fabric.planning.planner.Planner`."""
 
     def __init__(

@@ -26,14 +26,13 @@ from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.session import WeightsSession
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 
-class Worker(NoBuckets, Exchange):
+class Worker(Exchange):
     """Pushes updates, one at a time, and gets weights.
 
     Attributes:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -421,24 +422,12 @@ def _first(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
     return [one] if isinstance(one, torch.Tensor) else list(one)
 
 
-def _each_of_first(arguments: Sequence[Any], size: int) -> Sequence[torch.Tensor]:
-    return list(arguments[0]) * size
-
-
 def _second(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
     return _first(arguments[1:], 0)
 
 
 def _each_of_second(arguments: Sequence[Any], size: int) -> Sequence[torch.Tensor]:
     return list(_second(arguments, size)) * size
-
-
-def _lists_of_second(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:
-    return [tensor for one in arguments[1] for tensor in one]
-
-
-def _nothing(arguments: Sequence[Any], _: int) -> Sequence[torch.Tensor]:  # noqa: ARG001
-    return []
 
 
 OPERATORS: dict[str, tuple[str, Sized]] = {
@@ -450,18 +439,18 @@ OPERATORS: dict[str, tuple[str, Sized]] = {
     "allgather_coalesced_": ("all_gather", _each_of_second),
     "_allgather_base_": ("all_gather", _first),
     "allgather_into_tensor_coalesced_": ("all_gather", _first),
-    "reduce_scatter_": ("reduce_scatter", _lists_of_second),
+    "reduce_scatter_": ("reduce_scatter", lambda arguments, _: list(chain(*arguments[1]))),
     "_reduce_scatter_base_": ("reduce_scatter", _second),
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter", _second),
     "alltoall_": ("all_to_all", _second),
     "alltoall_base_": ("all_to_all", _second),
     "gather_": ("gather", _each_of_second),
-    "scatter_": ("scatter", _each_of_first),
+    "scatter_": ("scatter", lambda arguments, size: list(arguments[0]) * size),
     "send": ("send", _first),
     "recv_": ("recv", _first),
     "recv_any_source_": ("recv", _first),
-    "barrier": ("barrier", _nothing),
-    "monitored_barrier_": ("barrier", _nothing),
+    "barrier": ("barrier", lambda *_: []),
+    "monitored_barrier_": ("barrier", lambda *_: []),
 }
 """The kind of collective that each operator asks for, and the function that finds its size."""
 WAITING: list[tuple[Any, str]] = [

@@ -12,27 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
-from testbed.workloads.kinds.script.backend.compare import Comparison
-from testbed.workloads.kinds.script.backend.finite import Look
+from testbed.workloads.kinds.script.backend.compare import Comparison, Look
 from testbed.workloads.kinds.script.backend.gloo import OLDER, SAME, Watched, beside
 from testbed.workloads.kinds.script.backend.named import Named, Place, telling
-from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.rows import Row
 from testbed.workloads.kinds.script.backend.tensors import (
     Array,
     Arrays,
     Put,
     array_of,
     check,
-    check_in_one_piece,
     check_parts,
-    check_tag,
     check_whole,
     copy,
     divide,
@@ -43,12 +40,13 @@ from testbed.workloads.kinds.script.backend.tensors import (
     write,
 )
 from testbed.workloads.kinds.script.backend.untraced import untraced
-from testbed.workloads.kinds.script.backend.watch import Watch
-from testbed.workloads.kinds.script.backend.works import Ours, joined
+from testbed.workloads.kinds.script.backend.works import Ours, Watch, joined
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from testbed.workloads.kinds.script.engine.operation import Ending
-from testbed.workloads.rank_job import RankJob
+
+if TYPE_CHECKING:
+    from testbed.workloads.kinds.script.backend.initialise import Rank
 
 Tensors = Sequence[torch.Tensor]
 _OF_OURS = FIRST_OF_OURS
@@ -58,24 +56,14 @@ ENDED = "this rank makes no collectives any more, for it does not know what othe
 """Beginning of later errors, which the error of the engine follows."""
 
 
-class Who(Protocol):
-    """Interface of this process's rank (:class:`.initialise.Rank`), with what its groups share."""
-
-    job: RankJob
-    rows: Rows
-    engine: Any
-    watch: Any
-    error: BaseException | None
-
-
-def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group:
+def create(place: Place, who: Rank, number: int, members: Sequence[int]) -> Group:
     """Make a group of some ranks; the first one of a process meets its neighbours.
 
     Raises:
         WorkerError, TrialTimeoutError: a neighbour did not come.
     """
     if who.engine is None:
-        from testbed.workloads.kinds.script.engine import join
+        from testbed.workloads.kinds.script.engine.rank import join
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
@@ -85,7 +73,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 class Group(Named):
     """A group of some ranks, or of all."""
 
-    def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
+    def __init__(self, place: Place, who: Rank, number: int, members: Sequence[int]) -> None:
         _, rank, size, _ = place
         super().__init__(rank, size, who.rows, number)
         self._place, self._who, self._members = place, who, list(members)
@@ -311,21 +299,15 @@ class Group(Named):
     # From rank to rank
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         return self._sent(tensors[0], dst, tag, self._row("send", tensors, self._members[dst]))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         return self._received(tensors[0], src, tag, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
-        self._check(tensors)
-        check_in_one_piece(tensors)
-        check_tag(tag)
+        self._check_message(tensors, tag)
         array = array_of(tensors)
         work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
         slot, others = self._slot(tag), [one for one in self._members if one != self._members[self.rank()]]
@@ -424,6 +406,22 @@ class Group(Named):
             problem = f"a collective with the root rank {root}, and its group has {len(self._members)} ranks"
             raise SpecError(problem, fix=f"give it a rank from 0 to {len(self._members) - 1}")
         check(tensors, tensors if whole is None else whole)
+
+    def _check_message(self, tensors: Tensors, tag: int) -> None:
+        """Check a message from rank to rank, as :meth:`_check` does.
+
+        Raises:
+            RuntimeError: it is not in one piece of memory. Gloo takes no such message, either.
+            SpecError: no message has such a tag.
+        """
+        self._check(tensors)
+        if not all(one.is_contiguous() for one in tensors):
+            raise RuntimeError("input tensor has to be contiguous")
+        if not 0 <= tag < FIRST_OF_OURS:
+            raise SpecError(
+                f"a message with the tag {tag}, and tags are from 0 to {FIRST_OF_OURS - 1:,}",
+                fix="give send and recv such a tag",
+            )
 
     def _check_engine(self) -> None:
         """

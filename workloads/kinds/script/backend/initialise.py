@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -33,6 +34,7 @@ from testbed.workloads.kinds.script.backend.numbering import Numbering
 from testbed.workloads.kinds.script.backend.pace import Pace
 from testbed.workloads.kinds.script.backend.rows import Rows
 from testbed.workloads.rank_job import RankJob
+from testbed.workloads.sync.tcp_info import added
 
 NAME = "testbed"
 TAKEN = ("", "gloo", "undefined", NAME)
@@ -115,7 +117,9 @@ class Rank:
         """Add up the bytes that all engines of this process have sent, as :meth:`RankEngine.totals` has them for
         one."""
         last = {} if self.engine is None else self.engine.totals()
-        return functools.reduce(_added, [*self._before, last])
+        totals = functools.reduce(_added, [*self._before, last])
+        sent = totals.get("sent")
+        return totals | {"sent": None if sent is None else {node: asdict(one) for node, one in sent.items()}}
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """Make a process group of all ranks or some
@@ -155,12 +159,7 @@ def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Add the totals of two engines, one after the other; unknown if those of one are."""
     if not some.get("sent") or not more.get("sent"):
         return {"wire_bytes": None, "sent": None}
-    sent = {node: dict(one) for node, one in some["sent"].items()}
-    for node, one in more["sent"].items():
-        known = sent.setdefault(node, {})
-        for name, count in one.items():
-            known[name] = known.get(name, 0) + count
-    return {"wire_bytes": some["wire_bytes"] + more["wire_bytes"], "sent": sent}
+    return {"wire_bytes": some["wire_bytes"] + more["wire_bytes"], "sent": added(some["sent"], more["sent"])}
 
 
 def wrap() -> None:
@@ -219,7 +218,10 @@ def _begun(job: RankJob) -> Rank:
     marks.sink = rank.rows
     os.register_at_fork(after_in_child=rank.forget)
     _tell_errors(rank)
-    _keep_pace(job, rank.rows)
+    if job.pace_s > 0:
+        pace = Pace(job.pace_s, lambda late_s: rank.rows.say("pace", time=time.monotonic(), overrun_s=late_s))
+        pace.wrap()
+        rank.rows.asks = lambda op, nbytes: pace.ask(nbytes) if op in SUMS else None
     atexit.register(_leave, rank)
     # Processes that torch.multiprocessing starts end without what atexit has.
     multiprocessing.util.Finalize(None, _leave, args=(rank,), exitpriority=LAST)
@@ -310,25 +312,17 @@ def _check(job: RankJob, asked: Mapping[str, Any]) -> None:
 
 
 def _hello(job: RankJob) -> dict[str, Any]:
-    return {
-        **{"rank": job.rank, "node": job.node, "name": job.name, "device": "cpu", "torch": torch.__version__},
-        **{"congestion_control": _congestion_control(job), "time": time.monotonic()},
-        **({"slow_rows": True} if _has_slow_rows(job) else {}),
-    }
-
-
-def _has_slow_rows(job: RankJob) -> bool:
-    """Whether Python makes rows that C++ would make if it were compiled for this PyTorch; with a pace, Python always
-    does."""
     from testbed.workloads.kinds.script.backend import watcher
 
-    return bool(job.library) and not job.pace_s and watcher.load() is None
-
-
-def _congestion_control(job: RankJob) -> str:
-    """Name the congestion control of this rank's sockets. Sockets of Gloo's have the default of this network
-    namespace."""
-    return _DEFAULT.read_text().strip() if job.library else job.congestion_control
+    # Python makes rows that C++ would make if it were compiled for this PyTorch; with a pace, Python always does.
+    has_slow_rows = job.library and not job.pace_s and watcher.load() is None
+    # Sockets of Gloo's have the default of this network namespace.
+    congestion_control = _DEFAULT.read_text().strip() if job.library else job.congestion_control
+    return {
+        **{"rank": job.rank, "node": job.node, "name": job.name, "device": "cpu", "torch": torch.__version__},
+        **{"congestion_control": congestion_control, "time": time.monotonic()},
+        **({"slow_rows": True} if has_slow_rows else {}),
+    }
 
 
 def _leave(rank: Rank) -> None:
@@ -344,14 +338,6 @@ def _leave(rank: Rank) -> None:
     rank.rows.close(**rank.totals())
 
 
-def _keep_pace(job: RankJob, rows: Rows) -> None:
-    """Slow backward passes down, if the spec has a pace."""
-    if job.pace_s > 0:
-        pace = Pace(job.pace_s, lambda late_s: rows.say("pace", time=time.monotonic(), overrun_s=late_s))
-        pace.wrap()
-        rows.asks = lambda op, nbytes: pace.ask(nbytes) if op in SUMS else None
-
-
 def _tell_errors(rank: Rank) -> None:
     """Report an exception that ends the script, besides its traceback."""
     before = sys.excepthook
@@ -361,7 +347,9 @@ def _tell_errors(rank: Rank) -> None:
             cause = _cause(error, (rank.error, rank.engine and rank.engine.error))
             rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
             if rank.engine is not None and rank.engine.error is None:  # others need not wait for it
-                rank.engine.fail(_ended_with(rank.job.name, error))
+                name, lines = rank.job.name, "".join(traceback.format_exception_only(error)).strip().splitlines()
+                said = lines[-1][:500]
+                rank.engine.fail(WorkerError(f"the script on {name} ended with {said}", fix=f"see the log of {name}"))
         before(kind, error, trace)
 
     sys.excepthook = told
@@ -376,12 +364,6 @@ def _said(error: BaseException) -> tuple[str, str | None]:
     if isinstance(error, TestbedError):
         return error.problem, error.fix
     return "".join(traceback.format_exception_only(error)).strip()[:2000], None
-
-
-def _ended_with(name: str, error: BaseException) -> WorkerError:
-    """Make the error with which other ranks hear of the exception that ends a script."""
-    said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:500]
-    return WorkerError(f"the script on {name} ended with {said}", fix=f"see the log of {name}")
 
 
 def _is_elsewhere(error: BaseException) -> bool:

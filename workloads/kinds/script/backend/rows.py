@@ -13,16 +13,19 @@ import resource
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TestbedError
 from testbed.workloads.kinds.ranks import PAIRED
 from testbed.workloads.kinds.script.backend.futures import is_chained
 from testbed.workloads.rank_job import RankJob
+
+if TYPE_CHECKING:
+    from testbed.workloads.kinds.script.backend.watcher import Watcher
 
 EVERY_S = 0.25
 """Time (s) between two writes of complete rows."""
@@ -34,26 +37,6 @@ COMPILED = "allreduce"
 """Kind of all rows that C++ makes."""
 LONGEST = 300
 """Limit on the characters of the error of a failed collective."""
-
-
-class Numbers(Protocol):
-    """Counter of a group's collectives."""
-
-    def __next__(self) -> int: ...
-
-
-class Compiled(Protocol):
-    """Interface of rows that C++ makes (:class:`.watcher.Watcher`)."""
-
-    @property
-    def totals(self) -> list[int]: ...
-
-    @property
-    def is_open(self) -> bool: ...
-
-    def take(self) -> str: ...
-
-    def end(self) -> None: ...
 
 
 class Row:
@@ -178,8 +161,8 @@ class Rows:
         self._open: list[Row] = []
         """The writer's."""
         self._lines: list[Mapping[str, Any]] = []
-        self._numbers: dict[tuple[int, bool], Numbers] = defaultdict(count)
-        self._compiled: Compiled | None = None
+        self._numbers: dict[tuple[int, bool], Iterator[int]] = defaultdict(count)
+        self._compiled: Watcher | None = None
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
@@ -209,7 +192,7 @@ class Rows:
         self._begun.append(row)
         return row
 
-    def join(self, compiled: Compiled, group: int, numbers: Numbers) -> None:
+    def join(self, compiled: Watcher, group: int, numbers: Iterator[int]) -> None:
         """Write rows that C++ makes of a group's sums, too; ``numbers`` has those of the group's other collectives."""
         self._compiled = compiled
         self._numbers[group, False] = numbers

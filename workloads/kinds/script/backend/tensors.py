@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from testbed.workloads.kinds.script.collectives.calls import DTYPES, SUMMED
-from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
 OTHER = "other"
 OPS = ("sum", "avg")
@@ -174,32 +173,11 @@ def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> Non
             )
     if len(tensors) > 1 and len({each.dtype for each in tensors}) > 1:
         raise SpecError("tensors of different types in one collective", fix="give it tensors of one type")
-    nbytes = sum(_held(each).nbytes for each in whole)
+    nbytes = sum((each._values() if each.is_sparse else each).nbytes for each in whole)
     if nbytes > LARGEST_BYTES:
         raise SpecError(
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",
             fix="split it, as DDP does with bucket_cap_mb=25",
-        )
-
-
-def check_in_one_piece(tensors: Sequence[torch.Tensor]) -> None:
-    """
-    Raises:
-        RuntimeError: a message is not in one piece of memory. Gloo takes no such message, either.
-    """
-    if not all(one.is_contiguous() for one in tensors):
-        raise RuntimeError("input tensor has to be contiguous")
-
-
-def check_tag(tag: int) -> None:
-    """
-    Raises:
-        SpecError: no message has such a tag.
-    """
-    if not 0 <= tag < FIRST_OF_OURS:
-        raise SpecError(
-            f"a message with the tag {tag}, and tags are from 0 to {FIRST_OF_OURS - 1:,}",
-            fix="give send and recv such a tag",
         )
 
 
@@ -227,11 +205,6 @@ def _uneven(found: int, wanted: int, of: str) -> SpecError:
         f"{of} with an array of {found:,} numbers where the group's ranks need {wanted:,}",
         fix="give each rank a part of the same size",
     )
-
-
-def _held(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the numbers that a tensor has in memory."""
-    return tensor._values() if tensor.is_sparse else tensor
 
 
 def divide(numbers: torch.Tensor, by: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import torch
@@ -74,16 +74,6 @@ class _Python(AbstractContextManager[None]):
 _in_python = _Python()
 
 
-class _Numbers:
-    """Numbers of a group's collectives, which C++ counts."""
-
-    def __init__(self, draw: Callable[[int], int], group: int) -> None:
-        self._draw, self._group = draw, group
-
-    def __next__(self) -> int:
-        return self._draw(self._group)
-
-
 class Watcher:
     """The compiled rows of this process."""
 
@@ -96,11 +86,11 @@ class Watcher:
         library.watcher_begin(self._tell)
         _in_python.change = library.watcher_python
 
-    def watch(self, group: dist.ProcessGroup, number: int, failed: Failed) -> _Numbers:
-        """Make rows of a group's sums; return where the numbers of its other collectives come from."""
+    def watch(self, group: dist.ProcessGroup, number: int, failed: Failed) -> Iterator[int]:
+        """Make rows of a group's sums; return the numbers of its other collectives, which C++ counts."""
         self._failed[number] = failed
         torch.ops.testbed_watcher.watch(group.boxed(), number)
-        return _Numbers(self._library.watcher_number, number)
+        return iter(functools.partial(self._library.watcher_number, number), None)
 
     def take(self) -> str:
         """Return the lines of all rows that are complete, each once."""

@@ -7,15 +7,16 @@ chunks are smaller (:mod:`testbed.workloads.sync.chunk_size`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import lru_cache
 
 import numpy as np
 
 from testbed.base.errors import SchemeError
 from testbed.workloads.kinds.script.collectives.calls import Call, What
 from testbed.workloads.kinds.script.collectives.trees import delivers, trees
+from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
 from testbed.workloads.sync.flows import neighbours
@@ -53,6 +54,10 @@ class Shape:
     plan: Plan
     neighbours: Sequence[int]
     is_eager: bool
+
+
+kept: Callable[[Callable[[Call], Shape]], Callable[[Call], Shape]] = lru_cache(maxsize=1000)
+"""Keeps the shapes that a function makes. A script whose arrays have ever new sizes has them planned again."""
 
 
 def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
@@ -121,8 +126,7 @@ def fewer(forest: Forest, call: Call) -> Forest:
         own = np.flatnonzero((owner == number) & (forest.share > 0))
         some = own[_spread(len(own), piece * call.itemsize)]
         classes += some.tolist()
-        edges = [piece * c // len(some) for c in range(len(some) + 1)]
-        shares += [last - first for first, last in pairwise(edges)]
+        shares += [last - first for first, last in spans(piece, len(some))]
     return replace(_kept(forest, classes), share=np.array(shares, dtype=np.int64))
 
 
@@ -133,17 +137,4 @@ def _spread(classes: int, nbytes: int) -> list[int]:
 
 
 def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
-    if len(classes) == forest.classes:
-        return forest
-    kept = list(classes)
-    members = None if forest.members is None else forest.members[kept]
-    return replace(
-        forest,
-        share=forest.share[kept],
-        reduce=forest.reduce[kept],
-        broadcast=forest.broadcast[kept],
-        members=members,
-    )
-
-
-__all__ = ["EAGER_BYTES", "EARLY_BYTES", "LEAST_BYTES", "Shape", "direct", "direct_pieces", "fewer", "pieces", "shape"]
+    return forest if len(classes) == forest.classes else forest.some(classes)

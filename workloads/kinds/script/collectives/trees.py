@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
 from testbed.workloads.kinds.script.collectives.calls import Call, What
-from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+from testbed.workloads.learning.parts import spans
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, ends
 from testbed.workloads.sync.trees import among
 
 MOST_CLASSES = 1024
@@ -43,12 +43,11 @@ def of_group(forest: Forest, nodes: Sequence[int]) -> tuple[Forest, bool]:
     if forest.fixed is None and len(nodes) > 1:
         found = _pruned(forest, nodes)
         if len(found):
-            reduce, broadcast, share = forest.reduce[found], forest.broadcast[found], forest.share[found]
+            part = forest.some(found.tolist())
             others = np.ones(len(forest.nodes), dtype=bool)
             others[list(nodes)] = False
-            reduce[:, others] = broadcast[:, others] = ABSENT
-            part = replace(forest, workers=tuple(nodes), share=share, reduce=reduce, broadcast=broadcast)
-            return replace(part, aligned=False, members=None), True
+            part.reduce[:, others] = part.broadcast[:, others] = ABSENT
+            return replace(part, workers=tuple(nodes), aligned=False, members=None), True
     return ring_of(forest, nodes), False
 
 
@@ -68,19 +67,20 @@ def trees(forest: Forest, call: Call) -> Forest:
     Raises:
         SchemeError: the call has no trees: it goes directly from rank to rank.
     """
+    size = len(forest.workers)
     match call.what:
         case What.ALLREDUCE:
             return replace(forest, aligned=False)
         case What.BARRIER:
-            return _some(forest, [0])
+            return replace(forest.some([0]), share=np.ones(1, np.int64), aligned=False)
         case What.BROADCAST:
-            return _joined(forest, [_down(forest, call.root)], [call.count])
+            return _joined(forest, call.count, [_down(forest, call.root)])
         case What.REDUCE if forest.fixed is None:
-            return _joined(forest, [_up(forest, call.root)], [call.count])
+            return _joined(forest, call.count, [_up(forest, call.root)])
         case What.REDUCE_SCATTER if forest.fixed is None:
-            return _pieces(forest, call, [_up(forest, rank) for rank in range(len(forest.workers))])
+            return _joined(forest, call.count // size, [_up(forest, rank) for rank in range(size)])
         case What.ALL_GATHER:
-            return _pieces(forest, call, [_down(forest, rank) for rank in range(len(forest.workers))])
+            return _joined(forest, call.count // size, [_down(forest, rank) for rank in range(size)])
         case What.REDUCE | What.REDUCE_SCATTER:
             return replace(forest, aligned=False)
     raise SchemeError(f"{call.describe()} goes directly from rank to rank", fix="give it no trees")
@@ -161,29 +161,12 @@ def _pruned(forest: Forest, nodes: Sequence[int]) -> NDArray[np.int64]:
     return np.flatnonzero(fits(forest.reduce) & fits(forest.broadcast) & (forest.share > 0))
 
 
-def _some(forest: Forest, classes: Sequence[int]) -> Forest:
-    kept = list(classes)
-    members = None if forest.members is None else forest.members[kept]
-    share = np.ones(len(kept), dtype=np.int64)
-    reduce, broadcast = forest.reduce[kept], forest.broadcast[kept]
-    return replace(forest, share=share, reduce=reduce, broadcast=broadcast, members=members, aligned=False)
-
-
-def _pieces(forest: Forest, call: Call, ways: Sequence[_Ways]) -> Forest:
-    size = len(forest.workers)
-    return _joined(forest, ways, [call.count // size] * size)
-
-
-def _joined(forest: Forest, ways: Sequence[_Ways], counts: Sequence[int]) -> Forest:
-    """Join pieces of so many numbers, one after the other, each along its own trees. There is no window: a window
+def _joined(forest: Forest, count: int, ways: Sequence[_Ways]) -> Forest:
+    """Join pieces of ``count`` numbers, one after the other, each along its own trees. There is no window: a window
     counts sums that come back, and none do."""
-    share: list[int] = []
-    for (up, _), count in zip(ways, counts, strict=True):
-        edges = [count * c // len(up) for c in range(len(up) + 1)]
-        share += [last - first for first, last in pairwise(edges)]
     return replace(
         forest,
-        share=np.array(share, dtype=np.int64),
+        share=np.array([last - first for up, _ in ways for first, last in spans(count, len(up))], dtype=np.int64),
         reduce=np.concatenate([up for up, _ in ways]),
         broadcast=np.concatenate([down for _, down in ways]),
         aligned=True,
@@ -203,8 +186,8 @@ def delivers(forest: Forest, call: Call) -> str:
         owners = [call.root] * forest.classes
     elif forest.aligned:
         size = len(forest.workers)
-        ends = np.cumsum(forest.share)
-        owners = [min(size - 1, int((end - 1) // max(1, call.count // size))) for end in ends]
+        stops = np.cumsum(forest.share)
+        owners = [min(size - 1, int((end - 1) // max(1, call.count // size))) for end in stops]
     else:
         owners = [-1] * forest.classes
     gives_all = call.what not in (What.BROADCAST, What.ALL_GATHER)
@@ -216,22 +199,9 @@ def delivers(forest: Forest, call: Call) -> str:
             (forest.reduce[c], everyone if gives_all else owner),
             (forest.broadcast[c], everyone if gets_all or not forest.aligned else owner),
         ):
-            missing = wanted - _reaching(tuple(some.tolist()))
-            if missing:
+            reaching = np.flatnonzero((some[ends(some[None])[0]] == ROOT) & (some != ABSENT))
+            if missing := wanted - set(reaching.tolist()):
                 return f"class {c} misses {', '.join(forest.nodes[node] for node in sorted(missing))}"
         if np.flatnonzero(forest.reduce[c] == ROOT).tolist() != np.flatnonzero(forest.broadcast[c] == ROOT).tolist():
             return f"class {c} has two roots"
     return ""
-
-
-def _reaching(parents: tuple[int, ...]) -> frozenset[int]:
-    """Return the nodes whose way up ends at the root."""
-    found: dict[int, bool] = {}
-    for start in range(len(parents)):
-        way, node = [], start
-        while node >= 0 and node not in found and node not in way:
-            way.append(node)
-            node = parents[node]
-        ends = found.get(node, False) if node >= 0 else node == ROOT
-        found.update(dict.fromkeys(way, ends))
-    return frozenset(node for node, ends in found.items() if ends)

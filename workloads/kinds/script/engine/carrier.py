@@ -27,7 +27,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from socket import SHUT_WR, socket
 from struct import Struct
 from typing import Any
@@ -38,10 +38,9 @@ from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from testbed.workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
 from testbed.workloads.kinds.script.collectives.shapes import EARLY_BYTES
 from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
-from testbed.workloads.kinds.script.engine.numbers import Numbers
-from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Operation
+from testbed.workloads.kinds.script.engine.operation import OVER, SUM, Key, Numbers, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
-from testbed.workloads.sync.loop import NoBuckets
+from testbed.workloads.sync.loop import Loop
 from testbed.workloads.sync.tcp_info import Sent
 
 _HEADER = Struct(">QIII")
@@ -90,12 +89,13 @@ class _Bell:
         _LIBC.eventfd_write(self.descriptor, _ONCE)
 
 
-class Carrier(NoBuckets):
+class Carrier(Loop):
     """Carrier of calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's
     own.
 
     Attributes:
         error: why nothing moves any more; None while it does.
+        totals: bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour.
     """
 
     def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket]) -> None:
@@ -135,7 +135,7 @@ class Carrier(NoBuckets):
         self._epoll.register(self._bell.descriptor, select.EPOLLIN | select.EPOLLET)
         self._leaving_s: float | None = None
         self._has_ended = False
-        self._totals: dict[str, Any] = {}
+        self.totals: dict[str, Any] = {}
 
     def _wire(self, node: int, sock: socket) -> Connection:
         name = self._names[node]
@@ -182,15 +182,14 @@ class Carrier(NoBuckets):
             self._end()
 
     @property
-    def totals(self) -> dict[str, Any]:
-        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
-        return self._totals
-
-    @property
     def sent(self) -> dict[int, Sent]:
         """The bytes that the kernel has put on the wire, by neighbour; the payload is that of chunks alone. Headers and
         news of calls are in no forest, and outweigh chunks of few bytes, so they count as what the connection adds."""
-        return {node: self._of_chunks(node, sent) for node, sent in super().sent.items()}
+        found = {}
+        for node, sent in super().sent.items():
+            chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
+            found[node] = replace(sent, payload_bytes=max(0, chunk_bytes))  # after an error some may not have left
+        return found
 
     def _act(self) -> None:
         while True:
@@ -261,20 +260,12 @@ class Carrier(NoBuckets):
                 f"{self._name} has left its process group", fix="make calls before destroy_process_group()"
             )
         try:
-            self._totals = {
-                "wire_bytes": self.wire_bytes,
-                "sent": {node: asdict(one) for node, one in self.sent.items()},
-            }
+            self.totals = {"wire_bytes": self.wire_bytes, "sent": self.sent}
         except (OSError, TestbedError):  # a connection that is reset counts no more
-            self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
+            self.totals = {"wire_bytes": self.wire_bytes, "sent": None}
         self._let_go()
         self._has_ended = True
         self._act()  # calls that were made meanwhile end, too
-
-    def _of_chunks(self, node: int, sent: Sent) -> Sent:
-        """Take headers and news out of the payload for a neighbour. Some messages may not have left after an error."""
-        chunk_bytes = self._by_node[node].payload_bytes - SIGNATURE_BYTES * self._told[node]
-        return replace(sent, payload_bytes=max(0, chunk_bytes))
 
     def _let_go(self) -> None:
         """Close the loop, which does nothing more with the connections."""
@@ -536,8 +527,9 @@ class Carrier(NoBuckets):
             return False
         said = bytes(self._into.pop(connection))
         connection.word = None
-        if kind == _ABORT:
-            raise self._aborted(connection, said)
+        if kind == _ABORT:  # with the error with which the neighbour ended, be it its own or another's
+            problem, _, fix = said.decode(errors="replace").partition("\n")
+            raise LostError(problem, fix=fix, node=connection.node)
         if kind == _BYE:
             self._bye(connection, key)
             return True
@@ -571,11 +563,6 @@ class Carrier(NoBuckets):
         if node not in self._gone:
             self._gone.add(node)
             self._left(node)
-
-    def _aborted(self, connection: Connection, said: bytes) -> LostError:
-        """Make the error with which a neighbour ended, be it its own or another's."""
-        problem, _, fix = said.decode(errors="replace").partition("\n")
-        return LostError(problem, fix=fix, node=connection.node)
 
     def _left(self, node: int) -> None:
         """React to a node that leaves, or has left."""
@@ -635,21 +622,11 @@ class Carrier(NoBuckets):
         """Read some of a sum; return whether anything came."""
         return connection.read_payload(op.views[k][-connection.left :]) > 0
 
-    def _is_queued(self, part: Numbers) -> bool:
-        return any(connection.queues(part) for connection in self._connections)
-
     def _add(self, connection: Connection, op: Operation, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
         size = op.dtype.itemsize
-        carried = len(connection.carry)
-        at = (len(op.views[k]) - connection.left - carried) // size
-        if carried:
-            self._scratch_bytes[:carried] = connection.carry
-        room = min(connection.left, _SCRATCH_BYTES - carried)
-        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
-        numbers, rest = divmod(carried + count, size)
-        connection.carry = bytes(self._scratch_bytes[numbers * size : carried + count]) if rest else b""
-        op.add(k, at, self._typed(op.dtype)[:numbers])
+        count, before_end, numbers = connection.read_terms(self._scratch_bytes, size)
+        op.add(k, (len(op.views[k]) - before_end) // size, self._typed(op.dtype)[:numbers])
         return count > 0
 
     def _typed(self, dtype: np.dtype[Any]) -> Numbers:
@@ -679,6 +656,3 @@ def _flush_all(connection: Connection, end_s: float) -> None:
     while connection.sending and not connection.closed and (left_s := end_s - time.monotonic()) > 0:
         poll.poll(1000 * left_s)
         connection.flush()
-
-
-__all__ = ["MOST_EARLY", "Carrier", "Operation"]

@@ -9,14 +9,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.workloads.kinds.script.collectives.shapes import Shape
-from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of, raw
 from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.sums import FixedSums, FloatSums, Sums
+
+Numbers = NDArray[Any]
+
+
+@cache
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return numpy's type for a name in :data:`.calls.DTYPES`. Numpy lacks bfloat16, which the package ml_dtypes
+    adds."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
+    return np.dtype(np.uint8 if name == "other" else name)
+
+
+def raw(numbers: Numbers) -> memoryview:
+    """View the bytes of an array; types that numpy does not know itself have no buffer of their own."""
+    return numbers.view(np.uint8).data if numbers.size else memoryview(bytearray())
+
 
 SUM = 1 << 31
 """Bit of a message's word: the message carries a sum, not a partial one."""
@@ -71,6 +92,7 @@ class Operation:
         else:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
+        self._windows = self._sums.windows
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = self._views(own)
         self.turn = self._sums.turn
@@ -129,7 +151,7 @@ class Operation:
 
     def begin(self) -> list[Message]:
         """Return the messages that can leave at once."""
-        self._sums.begin()
+        self._windows.begin()
         leaving: list[Message] = []
         self._opened(0, leaving)
         return leaving
@@ -174,7 +196,7 @@ class Operation:
         parent = self._plan.parent[c]
         if parent == ROOT:
             self._summed(k, leaving)
-        elif self._sums.may_send(k):
+        elif self._windows.may_send(k):
             leaving.append((parent, 0, k))
             if not self._plan.receives[c]:
                 self._complete(k)
@@ -185,7 +207,7 @@ class Operation:
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._opened(gate, leaving)
-        if (later := self._sums.summed(k)) is not None:
+        if (later := self._windows.summed(k)) is not None:
             self._reduced(later, leaving)
 
     def _complete(self, k: int) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -16,25 +16,21 @@ import numpy as np
 from testbed.base.errors import WorkerError
 from testbed.workloads import kinds
 from testbed.workloads.kinds.script.collectives.calls import Call, What
-from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, shape
+from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, kept, shape
 from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
 from testbed.workloads.kinds.script.engine import store
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import Slot, channel
-from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of
-from testbed.workloads.kinds.script.engine.operation import Ending, Key, Operation
+from testbed.workloads.kinds.script.engine.operation import Ending, Key, Numbers, Operation
 from testbed.workloads.kinds.script.engine.remote import Remote
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.tcp_info import Sent
+from testbed.workloads.sync.tcp_info import Sent, added
 
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0
-MOST_SHAPES = 1000
-"""Limit on the shapes of a group whose plans are kept; a script whose arrays have ever new sizes has them planned
-again."""
 
 
 @dataclass
@@ -46,14 +42,16 @@ class Group:
         members: ranks, in the order of the group.
         forest: the trees of its allreduce.
         by: ``scheme``, or ``ring`` if the scheme has no trees among these ranks.
+        shape: makes the shape of a call, once (:func:`.shapes.kept`).
+        calls: how many it has made.
     """
 
     number: int
     members: Sequence[int]
     forest: Forest
     by: str
+    shape: Callable[[Call], Shape]
     calls: int = 0
-    shapes: dict[Call, Shape] = field(default_factory=dict)
 
 
 class RankEngine:
@@ -75,7 +73,12 @@ class RankEngine:
         """Make a group of some ranks, which all of them make with the same number."""
         nodes = [self._plan.workers[rank] for rank in members]
         forest, is_schemes = of_group(self._plan, nodes)
-        return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring")
+
+        def make(call: Call) -> Shape:
+            own = ring_of(forest, forest.workers) if too_wide(forest, call) else forest
+            return shape(own, call, self._job.chunk_bytes, self._job.node)
+
+        return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring", kept(make))
 
     def forget_group(self, number: int) -> None:
         """Forget a group that the script has left; it makes no more calls in it. The group's number stands for no other
@@ -99,7 +102,7 @@ class RankEngine:
             call, ending = call._replace(dtype="float32"), replace(ending, done=_narrowed(halves, array, ending.done))
         with self._lock:
             number, group.calls = group.calls, group.calls + 1
-            own = self._shape(group, call)
+            own = group.shape(call)
             key = (group.number, number & 0xFFFFFFFF)
             if last is not None and last.is_free and last.shape is own and not narrow:
                 (op := last).renew(key, ending)
@@ -107,15 +110,6 @@ class RankEngine:
                 op = Operation(key, own, self._plan.nodes[self._job.node], array, ending)
             self._carrier.submit(op)
         return op
-
-    def _shape(self, group: Group, call: Call) -> Shape:
-        known = group.shapes.get(call)
-        if known is None:
-            if len(group.shapes) >= MOST_SHAPES:
-                group.shapes.clear()
-            forest = ring_of(group.forest, group.forest.workers) if too_wide(group.forest, call) else group.forest
-            known = group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
-        return known
 
     def send(
         self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
@@ -142,7 +136,8 @@ class RankEngine:
 
         def look() -> bool:
             for source in ranks:
-                if self._carrier.is_announced(self._next_key(source, slot)):
+                number = self._channel(source, self._job.rank, slot)
+                if self._carrier.is_announced((number, self._messages[slot.group][number])):
                     matched(source)
                     self.receive(source, slot, array, done)
                     return True
@@ -150,11 +145,6 @@ class RankEngine:
 
         nodes = [self._plan.workers[rank] for rank in ranks]
         self._carrier.call_soon(lambda: self._carrier.look_for(look, done, nodes))
-
-    def _next_key(self, source: int, slot: Slot) -> Key:
-        """Return the key of the next message that a rank sends to this one."""
-        number = self._channel(source, self._job.rank, slot)
-        return number, self._messages[slot.group][number]
 
     def _channel(self, source: int, target: int, slot: Slot) -> int:
         """Return the number of the group in which one rank's messages to another are the calls."""
@@ -211,10 +201,7 @@ class RankEngine:
         totals = self._carrier.totals
         if not totals.get("sent"):
             return totals
-        sent = dict(totals["sent"])
-        for node, more in self._stored.items():
-            sent[node] = asdict(Sent(**sent.get(node, {})) + more)
-        return {**totals, "sent": sent}
+        return {**totals, "sent": added(totals["sent"], self._stored)}
 
     def _of_store(self) -> dict[int, Sent]:
         """Count what the store has sent so far, by node; PyTorch closes it with the group."""
@@ -296,6 +283,3 @@ def join(job: RankJob) -> RankEngine:
         raise WorkerError(f"{job.plan} has no trees", fix="take a synchronous scheme")
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     return RankEngine(job, plan, sockets)
-
-
-__all__ = ["Group", "RankEngine", "dtype_of", "join"]

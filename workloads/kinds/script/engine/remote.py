@@ -29,8 +29,9 @@ class Remote:
         self._names = plan.nodes
         self._listener = transport.tcp_socket(job.congestion_control)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # A host may have several NICs, and others reach it at any of them.
-        self._listener.bind((_any(job.addresses[job.rank]), PORT + job.rank))
+        # A host may have several NICs, and others reach it at any of them; ranks of one machine are at loopback alone.
+        address = job.addresses[job.rank]
+        self._listener.bind((address if address.startswith("127.") else "", PORT + job.rank))
         self._listener.listen(len(plan.workers))
 
     def listen(self, came: Callable[[int, socket.socket], None]) -> None:
@@ -102,8 +103,3 @@ class Remote:
             while len(said) < HELLO_BYTES and (more := sock.recv(HELLO_BYTES - len(said))):
                 said += more
         return int.from_bytes(said, "big") if len(said) == HELLO_BYTES else -1
-
-
-def _any(address: str) -> str:
-    """Return the address to listen at: all of a host's addresses, or loopback alone for ranks of one machine."""
-    return address if address.startswith("127.") else ""

@@ -8,16 +8,12 @@ from socket import socket
 from testbed.base.errors import SchemeError
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.script.collectives.calls import Call
-from testbed.workloads.kinds.script.collectives.shapes import Shape, shape
+from testbed.workloads.kinds.script.collectives.shapes import kept, shape
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.operation import Ending, Key, Operation
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
-
-MOST_SHAPES = 1000
-"""Limit on the shapes whose plans are kept. A script whose arrays have ever new sizes has them planned again and
-again."""
 
 
 class Server(Carrier):
@@ -26,8 +22,8 @@ class Server(Carrier):
 
     def __init__(self, node: int, forest: Forest, sockets: Mapping[int, socket], chunk_bytes: int) -> None:
         super().__init__(node, forest.nodes, sockets)
-        self._forest, self._chunk_bytes = forest, chunk_bytes
-        self._shapes: dict[Call, Shape] = {}
+        self._forest = forest
+        self._shape = kept(lambda call: shape(forest, call, chunk_bytes, node))
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """Serve until all ranks have left, without counting iterations.
@@ -73,13 +69,6 @@ class Server(Carrier):
         op = Operation(key, own, self._name, None, Ending(lambda _: None))
         super()._announced(connection, key, signature)
         self._begin(op)
-
-    def _shape(self, call: Call) -> Shape:
-        if call not in self._shapes:
-            if len(self._shapes) >= MOST_SHAPES:
-                self._shapes.clear()
-            self._shapes[call] = shape(self._forest, call, self._chunk_bytes, self._node)
-        return self._shapes[call]
 
 
 def join(job: WorkerJob, plan: Forest, called_off: Callable[[], None]) -> Server:

@@ -22,13 +22,12 @@ from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, End, Note,
 from testbed.workloads.serving.exchange import FLOATS as _FLOATS
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import HEADER_BYTES, LostError
-from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.tcp_info import unread_bytes
 from tests.patience import PATIENCE_S, until
 from tests.tcp import is_reset
 
 
-class Process(NoBuckets, Exchange):
+class Process(Exchange):
     """Waits for its one neighbour; ``losable`` says that it goes on without it."""
 
     def __init__(self, name: str, sock: socket.socket, *, losable: bool) -> None:

@@ -17,13 +17,12 @@ from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.processes.worker import Worker
-from testbed.workloads.sync.loop import NoBuckets
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 0)
 UPDATE = np.array([1, 2, 3], np.float32)
 
 
-class Daemon(NoBuckets, Exchange):
+class Daemon(Exchange):
     """Answers each update as it is told."""
 
     def __init__(self, sock: socket.socket) -> None:

@@ -17,6 +17,7 @@ from testbed.execution.launched import rank_environment
 from testbed.workloads.kinds.ranks import PAIRED, RankRows
 from testbed.workloads.kinds.script.backend.initialise import _added, _check, _check_environment
 from testbed.workloads.rank_job import VARIABLE, RankJob
+from testbed.workloads.sync.tcp_info import Sent
 from tests import ports
 
 PATIENCE_S = 120
@@ -289,8 +290,8 @@ def test_a_script_that_starts_ranks_by_itself_is_told_to_start_one(monkeypatch: 
 
 
 def test_totals_of_engines_add_up() -> None:
-    one = {"wire_bytes": 5, "sent": {1: {"payload_bytes": 3, "wire_bytes": 5}}}
-    more = {"wire_bytes": 7, "sent": {1: {"payload_bytes": 4, "wire_bytes": 6}, 2: {"payload_bytes": 1}}}
-    both = {"wire_bytes": 12, "sent": {1: {"payload_bytes": 7, "wire_bytes": 11}, 2: {"payload_bytes": 1}}}
+    one = {"wire_bytes": 5, "sent": {1: Sent(3, 5)}}
+    more = {"wire_bytes": 7, "sent": {1: Sent(4, 6), 2: Sent(1)}}
+    both = {"wire_bytes": 12, "sent": {1: Sent(7, 11), 2: Sent(1)}}
     assert _added(one, more) == both
     assert _added(one, {"wire_bytes": 7, "sent": None}) == {"wire_bytes": None, "sent": None}

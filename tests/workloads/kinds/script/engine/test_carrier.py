@@ -69,7 +69,7 @@ def test_headers_and_news_of_calls_are_no_payload(pair: tuple[Carrier, socket.so
     carrier.leave()
     theirs.sendall(carrier._word((1, 0), _CONTROL | _BYE, 0))
     until(lambda: bool(carrier.totals))
-    assert carrier.totals["sent"][1]["payload_bytes"] == 10
+    assert carrier.totals["sent"][1].payload_bytes == 10
     assert carrier.totals["wire_bytes"] > 10 + len(signature)
 
 

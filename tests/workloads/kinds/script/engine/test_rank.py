@@ -17,11 +17,10 @@ from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.job import Peer
 from testbed.workloads.kinds.script.collectives.calls import BARRIER, Call, What
-from testbed.workloads.kinds.script.engine import Group, RankEngine
 from testbed.workloads.kinds.script.engine.carrier import Carrier
 from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
-from testbed.workloads.kinds.script.engine.numbers import dtype_of
-from testbed.workloads.kinds.script.engine.operation import Ending
+from testbed.workloads.kinds.script.engine.operation import Ending, dtype_of
+from testbed.workloads.kinds.script.engine.rank import Group, RankEngine
 from testbed.workloads.kinds.script.engine.server import Server
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.rank_job import RankJob

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.forest.simulation import ForestSimulation
+from testbed.workloads.kinds.forest.kind import ForestSimulation
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.messages import messages
