@@ -44,7 +44,6 @@ from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
-from testbed.workloads.job import Peer
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
 from testbed.workloads.kinds.phub import api
@@ -54,7 +53,6 @@ from testbed.workloads.kinds.phub.exchange import End
 from testbed.workloads.kinds.phub.memory import Memory
 from testbed.workloads.kinds.phub.plan import Plan
 from testbed.workloads.learning.parts import spans
-from testbed.workloads.sync import transport
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.compiled import CompiledEngine
 from testbed.workloads.sync.engine import Engine
@@ -573,8 +571,7 @@ def greetings() -> Subject:
     honest = [(1).to_bytes(4, "big"), (2).to_bytes(4, "big")]
 
     def begin() -> Take:
-        peer = Peer(1, "127.0.0.1", "127.0.0.1", 0)
-        (listener,) = transport._listen([peer], "reno").values()
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         place = listener.getsockname()
 
         sources = (f"127.{1 + i % 250}.{i // 250 % 250}.7" for i in itertools.count())

@@ -13,7 +13,8 @@ from testbed.workloads.learning.reference import COARSEST, MOST_DRAWS, Reference
 from testbed.workloads.learning.training import Replica, initial_weights
 from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.models import model
-from testbed.workloads.sync.fixed_point import decode, encode
+from testbed.workloads.sync.fixed_point import Scales
+from testbed.workloads.sync.forest import FixedPoint
 
 LENET = Training("lenet5", "digits", batch=2, iterations=2, learning_rate=0.01, momentum=0.9, seed=3)
 RESNET = Training("resnet8", "digits", batch=2, iterations=3, learning_rate=0.05, momentum=0.5, seed=3)
@@ -51,12 +52,13 @@ def backwards(gradients: Gradients, factor: float = 1.0) -> np.ndarray:
 
 def in_integers(gradients: Gradients, scale: float) -> np.ndarray:
     """As workers and switches do it, in another order than the reference."""
-    steps = [gradient.copy() for gradient in gradients]
-    for each in steps:
-        encode(each, scale, "h0")
-    total: np.ndarray = sum(each.view(np.int32) for each in reversed(steps))
-    decode(total, scale)
-    return total.view(np.float32)
+    steps = [gradient.copy().view(np.int32) for gradient in gradients]
+    scales = Scales(FixedPoint(scale, 4), len(steps), steps, "h0")
+    for k in range(len(steps)):
+        scales.encode(k)
+    steps[0][:] = sum(reversed(steps))
+    scales.decode(0)
+    return steps[0].view(np.float32)
 
 
 @pytest.mark.parametrize(
