@@ -45,7 +45,6 @@ from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
-from testbed.workloads.job import Peer
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
 from testbed.workloads.kinds.phub import api
@@ -574,8 +573,9 @@ def greetings() -> Subject:
     honest = [(1).to_bytes(4, "big"), (2).to_bytes(4, "big")]
 
     def begin() -> Take:
-        peer = Peer(1, "127.0.0.1", "127.0.0.1", 0)
-        (listener,) = transport._listen([peer], "reno").values()
+        listener = transport.tcp_socket("reno")
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
         place = listener.getsockname()
 
         sources = (f"127.{1 + i % 250}.{i // 250 % 250}.7" for i in itertools.count())
