@@ -7,7 +7,7 @@ the same reason an event that failed, or whose end is not known, leaves the rate
 has set another. An old record, which does not say what an event did to links, leaves them at the rates that they were
 built with, which no event exceeds.
 
-Circuits that move are not seen here: see :func:`testbed.perturb.circuits.moved_cost`.
+Circuits that move are not seen here: see :func:`testbed.perturb.circuits.reconfigured_cost`.
 """
 
 from __future__ import annotations
