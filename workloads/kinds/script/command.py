@@ -11,10 +11,10 @@ import numpy as np
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import KindOfForests, Refusal
 from testbed.workloads.kinds.forest.kind import AloneSharing
-from testbed.workloads.kinds.library.schemes import one_nic
 from testbed.workloads.kinds.parts import Program, Unknown
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.reference import one_nic
 
 _COMPUTES = Refusal(
     "a command computes by itself, and testbed cannot slow it down from within", "slow its host down with kind: hog"
