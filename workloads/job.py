@@ -183,7 +183,8 @@ class Failover:
     silence_s: float
     """Time (s) after which a neighbour that moves nothing has failed."""
     first: int = 0
-    """Number of iterations that are done; workers that have done fewer take weights of others."""
+    """Number of iterations that are done; workers that have done fewer take the weights of one that has done
+    as many."""
     shift: int = 0
     """Number of samples that earlier generations took beyond those that these workers would have taken."""
     state: tuple[Peer, ...] = ()

@@ -20,7 +20,8 @@ NAME = "link_rates.jsonl"
 EVERY_S = 0.1
 """Seconds between two looks at other traffic."""
 NOTICED = 0.05
-"""Share of a link below which neither other traffic nor a change of it is told."""
+"""Share of a link below which neither other traffic nor a change of it is told: each change has the scheduler plan
+anew."""
 LEFT = 0.1
 """Share of a link that other traffic leaves at least. TCP gives each flow a share, and a scheduler that is told of none
 sends nothing any more."""

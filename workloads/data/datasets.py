@@ -158,8 +158,7 @@ class Dataset:
     """Samples and their labels, and which of the n are for training and testing.
 
     ``images`` are float32[n, channels, height, width] with labels int64[n], words int64[n, length] with labels
-    int64[n, length] (:mod:`testbed.workloads.data.datasets`), or float32[n, values] with labels int64[n]
-    (:mod:`testbed.workloads.data.datasets`).
+    int64[n, length], or float32[n, values] with labels int64[n].
     """
 
     name: str

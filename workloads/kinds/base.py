@@ -273,7 +273,8 @@ class Kind(Generic[P]):
     # Afterwards
 
     def told(self, plan: P, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        """Check the reports of processes against each other, and put them together; ``done`` are their last lines.
+        """Check the reports of processes against each other, and put them together; ``done`` are their last lines. By
+        default nothing is checked, and the samples are as workers wrote them.
 
         Raises:
             WorkerError: they contradict each other.

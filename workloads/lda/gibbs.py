@@ -32,8 +32,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.lda.corpus import Documents
-
 Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
@@ -192,33 +190,3 @@ def _weights(
         in_all = in_all + (np.cumsum(moves, axis=0) - moves)
     found: Floats64 = (in_document + prior.alpha) * (of_word + prior.beta) / (in_all + smooth)
     return found
-
-
-STEPS = 50
-"""Steps of the fixed point. With 20 topics of the Lee corpus, further steps change the likelihood by less than 1e-3."""
-
-
-def per_token(counts: NDArray[np.float32], test: Documents, prior: Prior) -> float:
-    """Return the mean log-likelihood of the second halves of all documents; ``counts`` are float32[words, topics]."""
-    table = counts.astype(np.float64) + prior.beta
-    phi = table / table.sum(axis=0)
-    ends = np.cumsum(test.lengths)
-    told = foretold = 0.0
-    for begin, end in zip(ends - test.lengths, ends, strict=True):
-        middle = begin + (end - begin) // 2
-        theta = _folded_in(phi[test.words[begin:middle]], prior.alpha)
-        told += float(np.log(phi[test.words[middle:end]] @ theta).sum())
-        foretold += end - middle
-    return told / foretold
-
-
-def _folded_in(known: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Find the topics of a document, float64[topics]; ``known`` are its known tokens' rows of phi."""
-    wide = known.shape[1]
-    theta = np.full(wide, 1 / wide)
-    for _ in range(STEPS):
-        share = known * theta
-        share /= share.sum(axis=1, keepdims=True)
-        theta = alpha + share.sum(axis=0)
-        theta /= theta.sum()
-    return theta

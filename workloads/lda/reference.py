@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from testbed.workloads.job import TopicModel
 from testbed.workloads.lda import files
 from testbed.workloads.lda.corpus import Documents
-from testbed.workloads.lda.gibbs import Ints, Prior, Scan, per_token, sweep
+from testbed.workloads.lda.gibbs import Ints, Prior, Scan, sweep
+from testbed.workloads.lda.likelihood import per_token
 from testbed.workloads.learning.parts import Parts, versions
 from testbed.workloads.learning.updates import Step, Update, steps
 

@@ -86,7 +86,8 @@ class Keeper:
 
     def after(self, done: int, meanwhile: Callable[[], None] = lambda: None) -> bool:
         """Write a checkpoint if one is due now that so many iterations or updates are done; return whether it was.
-        ``meanwhile`` is called before anything is written, and again and again until all is."""
+        Of several updates that are done at once, one at which it was time is enough. ``meanwhile`` is called before
+        anything is written, and again and again until all is."""
         asked = self._asked
         before, self._done = self._done, done
         if asked is None or done // asked.every == before // asked.every or done >= asked.total:

@@ -5,7 +5,7 @@ Finetune (section 4.2.3).
 Quicktune is a new assignment of all masters, for rates that have changed. Its aim is that the slowest host takes as
 little time as possible, where host i takes
 
-t_i = sum over classes c of S(c) (LM(i,c) |G(i)| + GM(i,c) |G|) / sum over hosts n of BW(i,n)
+    t_i = sum over classes c of S(c) (LM(i,c) |G(i)| + GM(i,c) |G|) / sum over hosts n of BW(i,n)
 
 with S(c) the bytes of a class, G(i) the host's group, and |G| the number of groups. As the thesis does, GMs go to
 groups in proportion to their rates to other groups, and masters within a group in proportion to each host's rates.

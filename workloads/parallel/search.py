@@ -170,7 +170,8 @@ class Planner:
         return Planned(strategy, found, network, predict(self.model, strategy, network, self.machine))
 
     def cost(self, network: Network) -> Cost:
-        """Return the cost function of strategies on a network; one that sends nothing costs infinity."""
+        """Return the cost function of strategies on a network. A strategy that sends nothing costs infinity: it needs
+        one server and no cluster."""
 
         def cost(strategy: Strategy) -> float:
             if is_silent(self.model, strategy):

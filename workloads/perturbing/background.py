@@ -94,7 +94,8 @@ class Source:
         return number != signal.SIGTERM
 
     def _unacknowledged_bytes(self) -> int:
-        """Count the bytes that the kernel has taken and nobody has acknowledged."""
+        """Count the bytes that the kernel has taken and nobody has acknowledged: most of them wait in a queue and are
+        on no wire yet."""
         held = array("i", [0])
         total = 0
         for sock in self._sockets:

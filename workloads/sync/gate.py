@@ -252,9 +252,9 @@ class Gate:
             self._say(DRAINED, self._sent_bytes())
 
     def _say(self, word: bytes, count_bytes: NDArray[np.int64]) -> None:
-        wire_bytes = self._by_node([sent(one.sock).wire_bytes for one in self._connections])
         refuses = self._by_node([one.held for one in self._connections]) > 0
         with suppress(OSError):  # nobody moves circuits any more
+            wire_bytes = self._by_node([sent(one.sock).wire_bytes for one in self._connections])
             self._sock.send(pack(Said(word, self._node, count_bytes, wire_bytes, refuses)), socket.MSG_NOSIGNAL)
 
     # What is handed to the kernel, under the lock.

@@ -1,4 +1,4 @@
-"""What testbed plans, in forms of others: one synchronisation of a scheme as a trace or as MSCCL's XML, and networks as
+"""Plans in forms of other programs: one synchronisation of a scheme as a trace or as MSCCL's XML, and networks as
 ASTRA-sim's analytical back end has them.
 
 A trace has sends and receives of every node, in the order of the engine. It has no order of its own. So each send has a

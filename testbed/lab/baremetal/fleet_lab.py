@@ -112,9 +112,9 @@ class FleetLab:
         with suppress(LabError):
             self.down()
         self._machines.close()
-        if self._lost >= 0:
-            os.close(self._lost)
-        self._lost = -1
+        lost, self._lost = self._lost, -1  # before it is closed: a connection's thread may still tell a loss
+        if lost >= 0:
+            os.close(lost)
 
     def _up(self) -> Fleet:
         if self._fleet is None:

@@ -186,8 +186,9 @@ class MachinesLab(FleetLab):
         asked, found = list(pairs), cut(topology, self.names, self._spread.place)
         by_netem = all(self._opened[one]["way"] == NETEM for one in connections)
         routes_at = cache(partial(crossing, topology, asked, every_address=self._every_address))
-        net = self._network = _Network(topology, settings, asked, by_netem, found, underlay, routes_at)
+        net = _Network(topology, settings, asked, by_netem, found, underlay, routes_at)
         self._shares = self._cut_up(net, topology, asked)
+        self._network = net
         self._next_number = 1 + (self._next_number + len(topology.links)) % (MOST_NUMBER // 2)
         self._started, self._changes, self._ups = {}, {}, self._ups + 1
         self._fleet = fleet = Fleet(connections, SILENT_S)

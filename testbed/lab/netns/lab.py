@@ -87,6 +87,7 @@ class NetnsLab:
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
         self._patching = threading.Lock()
+        self._knowing = threading.Lock()  # links may be impaired while circuits move, and both changes count
         self._network: _Network | None = None
         self._planned: tuple[Topology, Blueprint] | None = None
         self._changes: dict[int, LinkChange] = {}
@@ -164,9 +165,10 @@ class NetnsLab:
             )
             lit()
             self._sandbox.ask(Sandbox.read_back_moved())
-            before, self._planned = self._net, None
-            plan = replace(planned, impairments=before.plan.impairments)
-            self._network = replace(before, topology=topology, plan=plan)
+            with self._knowing:
+                before, self._planned = self._net, None
+                plan = replace(planned, impairments=before.plan.impairments)
+                self._network = replace(before, topology=topology, plan=plan)
             return Patched.between(before.topology, topology, parted_s, lit_s)
 
     def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> None:
@@ -209,7 +211,8 @@ class NetnsLab:
             what = ", ".join({str(impairment) for impairment in wanted.values()})
             self._sandbox.ask(Sandbox.require(what, LinkSettings()))
         self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), dict(routes)))
-        self._network = replace(self._net, plan=self._net.plan.impaired(wanted, routes))
+        with self._knowing:
+            self._network = replace(self._net, plan=self._net.plan.impaired(wanted, routes))
 
     def impaired_by(self) -> dict[str, Any]:
         """Report how links are impaired, and, of the delay line, how late it was so far and its CPU time."""

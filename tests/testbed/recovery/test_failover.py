@@ -1,7 +1,7 @@
 """Real workers and aggregators over loopback, some of which are killed or stopped, and the coordinator that watches.
 
-The lab is a stand-in that forks workers here and says how they ended; :mod:`tests.testbed.recovery.test_nodes_die` has real
-networks.
+The lab is a stand-in that forks workers here and says how they ended;
+:mod:`tests.testbed.recovery.test_nodes_die` has real networks.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.workloads.job import TopicModel
-from testbed.workloads.lda import files, gibbs, reference
+from testbed.workloads.lda import files, likelihood, reference
 from testbed.workloads.lda.corpus import Documents
 from testbed.workloads.lda.gibbs import Prior
 from testbed.workloads.lda.reference import Shard, first_counts
@@ -136,11 +136,11 @@ def test_the_likelihood_of_known_topics() -> None:
     known decides."""
     counts = np.array([[6.0], [2.0]], np.float32)
     test = Documents(np.array([0, 1, 0, 0]), np.array([4]))
-    assert gibbs.per_token(counts, test, Prior(0.1, 1e-9)) == pytest.approx(np.log(0.75))
+    assert likelihood.per_token(counts, test, Prior(0.1, 1e-9)) == pytest.approx(np.log(0.75))
     apart = np.array([[4, 0], [0, 4]], np.float32)
-    sure = gibbs.per_token(apart, Documents(np.array([0, 0, 0, 0]), np.array([4])), Prior(1e-6, 1e-9))
+    sure = likelihood.per_token(apart, Documents(np.array([0, 0, 0, 0]), np.array([4])), Prior(1e-6, 1e-9))
     assert sure == pytest.approx(0, abs=1e-5)
-    wrong = gibbs.per_token(apart, Documents(np.array([0, 0, 1, 1]), np.array([4])), Prior(0.1, 0.01))
+    wrong = likelihood.per_token(apart, Documents(np.array([0, 0, 1, 1]), np.array([4])), Prior(0.1, 0.01))
     assert wrong == pytest.approx(np.log(0.1 / 2.2), abs=0.1)
 
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from testbed.workloads.kinds.fabric.processes.exchange import Clock, Coming
 from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, Give, Note, Pass, Send, SendSums, encode
+from testbed.workloads.kinds.fabric.processes.moments import Clock, Coming
 from testbed.workloads.play.wires import Call, Wires, nothing
 from testbed.workloads.sync.connection import HEADER_BYTES
 

@@ -42,8 +42,6 @@ class HeldOperators(ModelParallel[Plan]):
     waits = WAITS
 
     def steps(self, plan: Plan) -> Steps:
-        from testbed.workloads.kinds.hybrid.parts import passes
-
         return passes(plan)
 
     def groups(self, plan: Plan) -> Mapping[tuple[int, ...], int]:
@@ -108,7 +106,7 @@ PHASES = {"forward": FORWARD, "backward": BACKWARD}
 
 
 class HybridSimulation(Simulation[Plan]):
-    """Decisions of servers about their passes (:class:`.agenda.Agenda`), and of the engine."""
+    """Decisions of servers about their passes (:class:`.program.steps.Agenda`), and of the engine."""
 
     message_s = 5e-5
     """30 to 70 us with 128 hosts."""

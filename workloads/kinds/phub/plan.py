@@ -52,8 +52,9 @@ class Place:
 
 
 def cut(tensor_sizes: Sequence[int], key_bytes: int, nics: int) -> list[Key]:
-    """Cut each layer into keys of ``key_bytes``, and one of the rest. With 0, the whole gradient is one layer, of a key
-    for each of ``nics``; tensor sizes are in floats."""
+    """Cut each layer into keys of ``key_bytes``, and one of the rest, so that a large one is spread over all NICs and
+    cores (PHub thesis, sections 3.2.3 and 3.2.4). Each tensor is a layer, as in MXNet's key-value store. With 0, the
+    whole gradient is one layer, of a key for each of ``nics``; tensor sizes are in floats."""
     edges = [0, *accumulate(tensor_sizes)]
     if key_bytes == 0:
         return [Key(0, span) for span in spans(edges[-1], nics) if span[0] < span[1]]

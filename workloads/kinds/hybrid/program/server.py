@@ -198,7 +198,7 @@ class Server:
 
     def descend(self, place: int) -> None:
         """Take a step of SGD of one operator, whose gradient is the sum over its holders by now; the others need not
-        be."""
+        be. Its backward pass has used the weights by then."""
         span = slice(*self.layout.operators[place])
         parts = self.weights[span], self.velocity[span], self.gradient[span]
         training.descend(self._task, *parts, self._strategy.servers)

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TrialTimeoutError
-from testbed.workloads.kinds.fabric.processes.exchange import NOTES, Clock, Coming, Exchange
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import NEAR_S, End, Note, Weights
+from testbed.workloads.kinds.fabric.processes.moments import NOTES, Clock, Coming
 from testbed.workloads.serving.exchange import FLOATS as _FLOATS
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import HEADER_BYTES, LostError
