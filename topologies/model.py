@@ -3,6 +3,8 @@
 Nodes are numbered with the hosts first, so that a host's index is also the rank of the worker that runs on it.
 A link is full duplex; its two directions are numbered ``2 * link`` (a to b) and ``2 * link + 1`` (b to a), and that
 number, the *directed link*, is what loads, counters and bounds are indexed by.
+
+Servers may have several NICs, as a PBox has (PHub thesis, sections 2.2 and 6.1.5). A :class:`Burst` measures a NIC.
 """
 
 from __future__ import annotations

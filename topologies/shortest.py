@@ -1,4 +1,4 @@
-"""Routers for a topology of one's own: shortest paths, counted in links."""
+"""Shortest paths, counted in links: routers for a topology of one's own, and steps from a node."""
 
 from __future__ import annotations
 

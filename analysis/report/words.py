@@ -318,8 +318,8 @@ def by_networks(
     say: Callable[[str, list[MeasuredCell]], list[str] | None],
     where: str = CSV,
 ) -> list[str]:
-    """What ``say`` says of the cells of each network that :func:`testbed.analysis.report.cells.believed` gives, and the
-    sentence on those that it leaves out. It says None of a network that does not count."""
+    """Return the sentences of ``say`` about the cells of each network, and the sentence on those that
+    :func:`testbed.analysis.report.cells.believed` leaves out. ``say`` returns None for networks that do not count."""
     told = (say(network, of) for network, of in by_network(believed(cells, number)[0], cells).items())
     return of_networks([sentences for sentences in told if sentences is not None], where) + not_told(cells, number)
 

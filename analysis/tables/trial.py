@@ -54,7 +54,7 @@ def samples(path: Path, below: Path) -> pd.DataFrame:
 
 
 def queues(run_dir: Path, trial: str) -> pd.DataFrame | None:
-    """What waited at the egresses of links, by time and link."""
+    """Read what waited at the egresses of links, by time and link."""
 
     def check(table: pd.DataFrame) -> None:
         parquet.check_range(table, names, 0, _LONGEST_S, "numbers from 0 on")

@@ -1,5 +1,5 @@
 """Conditions that trials meet besides their network and scheme, and what of them should make their owner think, before
-they run."""
+they run: doubts about links and machine, and what is expected of jobs that share a network."""
 
 from __future__ import annotations
 

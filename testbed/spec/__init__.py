@@ -2,7 +2,7 @@
 
 ``yaml`` reads text strictly and applies ``--set``, ``axes`` finds what is swept (``ranges``), ``grid`` makes
 every point of it that conditions leave (``where``), ``model`` is the schema of each (``links``, ``arm``,
-``repeats``, ``labs``, ``options``, ``perturb`` and ``workload`` have its parts), ``explain`` words its errors.
+``options``, ``perturb`` and ``workload`` have its parts), ``explain`` words its errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schema of a whole spec. Links, arms, repeats and the kinds of workload have modules of their own beside it."""
+"""The schema of a whole spec. Links, arms and the kinds of workload have modules of their own beside it."""
 
 from __future__ import annotations
 
