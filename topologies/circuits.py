@@ -223,7 +223,8 @@ class _Layout:
         self.add(panel + 1, other)
 
     def add_smaller(self, pairs: Pairs) -> None:
-        """Add a ring that leaves servers out, or a single circuit, in the way whose highest panel is lowest."""
+        """Add a ring that leaves servers out, or a single circuit, in the way whose highest panel is lowest: taking
+        ports that it leaves dark makes none better."""
         ways: list[tuple[Pairs, ...]]
         if len(pairs) == 1:
             ways = [(pairs,)]
