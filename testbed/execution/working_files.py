@@ -1,4 +1,4 @@
-"""What a trial takes on the disk: folders for what its processes read and write, and the room that it needs."""
+"""A trial on the disk: folders for what its processes read and write, and the room that it needs."""
 
 from __future__ import annotations
 

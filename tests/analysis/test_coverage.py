@@ -32,7 +32,12 @@ def covered(intervals: list[Interval], truth: float = 1.0) -> float:
     return float(np.mean([one.low <= truth <= one.high for one in intervals]))
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 6, 10, 30])
+def rehearsed(*values: object) -> list[object]:
+    """More values of a parameter, for which the first ones stand in the suite."""
+    return [pytest.param(value, marks=pytest.mark.rehearse) for value in values]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 6, 10, 30, *rehearsed(4, 7, 8, 15)])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_of_the_median(name: str, count: int) -> None:
     drawn = DISTRIBUTIONS[name](np.random.default_rng(1), (SAMPLES, count))
@@ -47,7 +52,7 @@ def test_of_pairs_that_share_what_slows_the_machine(count: int) -> None:
     assert 0.93 <= covered([paired_ratio(*pair) for pair in zip(base, new, strict=True)], 0.82) <= 0.97
 
 
-@pytest.mark.parametrize("counts", [(2, 2), (3, 3), (3, 10), (10, 10)])
+@pytest.mark.parametrize("counts", [(2, 2), (3, 3), (3, 10), (10, 10), *rehearsed((5, 5), (6, 6), (30, 30))])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_of_the_ratio_of_two_runs(name: str, counts: tuple[int, int]) -> None:
     """Rather too wide than too narrow."""

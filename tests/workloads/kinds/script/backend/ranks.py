@@ -169,7 +169,9 @@ class Forked:
         assert self._process.stdout
         print(json.dumps(words), file=self._process.stdin, flush=True)
         assert select.select([self._process.stdout], [], [], PATIENCE_S)[0], "ranks have not ended"
-        statuses: list[int] = json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        assert line, "the process that forks ranks has ended"
+        statuses: list[int] = json.loads(line)
         return statuses
 
 
