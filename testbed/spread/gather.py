@@ -108,8 +108,9 @@ class Spread(Experiment):
         except BaseException:
             ends = [machines.engine.send(machine, remote.end, work.name) for work, machine in running.values()]
             wait(ends, END_S)
-            for work, machine in running.values():
-                self._put_aside(self._folder(work), machine)
+            machine_of = {work.name: machine for work, machine in running.values()}
+            for path in (self.directory.path / BLOCKS).iterdir():
+                self._put_aside(path, machine_of.get(path.name, "interrupted"))
             raise
         finally:
             with suppress(OSError):
@@ -142,7 +143,7 @@ class Spread(Experiment):
             done = wait(running, LOOK_S, FIRST_COMPLETED).done
             gone = {future for future, (_, machine) in running.items() if machine not in there} - done
             for future in done | gone:
-                work, machine = running.pop(future)
+                work, machine = running[future]  # which stays until all is done, for Ctrl-C may come in between
                 why = self._took(future, work, machine, reporter) if future in done else "it is not there any more"
                 if why is None:
                     running[machines.engine.send(machine, remote.following, work.name)] = work, machine
@@ -157,6 +158,7 @@ class Spread(Experiment):
                         self._fail(work, reporter)
                 else:
                     machines.engine.send(machine, remote.end, work.name, bool(waiting))
+                del running[future]
 
     def _begin(self, machines: Machines, work: Work, machine: str) -> Future[Any]:
         with named_errors(self.directory.path):

@@ -45,6 +45,13 @@ arms:
 quiet: 0 s
 retries: 0
 """
+STOPPING = """\
+import os, signal
+from testbed.spread import gather
+from testbed.spread.local import Local as Engine
+
+gather.Spread._tell = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+"""
 
 STARTED_S = 120.0
 """Within which a run's workers, and processes of theirs, have started and finished trials."""
@@ -152,7 +159,7 @@ def test_blocks_of_a_worker_share_a_process_and_what_it_opened(folder: Path) -> 
 
 @pytest.mark.parametrize("end", [pytest.param(signal.SIGKILL, marks=pytest.mark.rehearse), signal.SIGINT])
 def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(folder: Path, end: signal.Signals) -> None:
-    run = begun(folder, "spec.yaml", "--on", "local://1", "--out", "run", each_s=0.7)
+    run = begun(folder, "spec.yaml", "--on", "local://1", "--out", "run", each_s=1.2)
     until(lambda: len(records(folder / "run")) == 2 if (folder / "run/trials").exists() else False, STARTED_S)
     whole = records(folder / "run")
     until(lambda: list((folder / "run/blocks").glob("*/trials/*.json")), STARTED_S)
@@ -172,6 +179,16 @@ def test_blocks_end_with_a_run_that_is_ended_and_whole_ones_do_not_run_again(fol
     found = records(folder / "run")
     assert len(found) == 4
     assert {name: found[name] for name in whole} == whole
+
+
+def test_a_block_whose_trial_is_just_coming_back_ends_with_its_run(folder: Path) -> None:
+    install(folder, {"testbed.labs": {"waiting": "waiting:PLACE"}, "testbed.engines": {"stopping": "stopping:Engine"}})
+    (folder / "stopping.py").write_text(STOPPING)
+    (ran,) = commands(folder, ("run", "spec.yaml", "--on", "stopping://1", "--out", "run"))
+    assert ran.code == 130, ran
+    assert records(folder / "run") == {}
+    assert len(list((folder / "run/lost").glob("*/trials/*.json"))) == 1
+    assert not (folder / "run/blocks").exists()
 
 
 @pytest.mark.rehearse
