@@ -156,7 +156,7 @@ PAIR = """\
       - {{name: b, scheme: {1}, hosts: [h2, h3, h6, h7]}}
 """
 """Jobs across two racks, whose only link between them is as fast as a host's."""
-ALIKE, SETTLED, LOTS = 1.01, 3, 5
+ALIKE, SETTLED, LOTS = 1.01, 3, 25
 BY_UPDATE = {"asynchronous", "fabric", "fabric_sync"}
 """Kinds of trial whose workers get apart, so that the second half of iterations counts."""
 FEW, MANY, MOST_RATIO, MOST_MB = 3, 100, 3.0, 300

@@ -184,7 +184,7 @@ class Simulator:
 
             if trace is None:
                 if isinstance(network, Queues):
-                    network.grow(paces=first.kind.simulation.is_paced)
+                    network.grow()
                 messages = Messages(trial.jobs, wires, completed, trial.repeat)
                 said, lasted_s = messages.play(), messages.lasted_s
             else:

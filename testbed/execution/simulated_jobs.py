@@ -178,15 +178,19 @@ class Messages:
     def _begin(self, job: Job) -> None:
         computes = [compute_of(job, rank) for rank in range(job.world)]
         told = partial(self._told, job)
-        late_s = self._late_s(job)
-        asked = Iterations(job.floats, job.iterations, computes, told, job.training.seed, late_s)
+        asked = Iterations(job.floats, job.iterations, computes, told, job.training.seed, self._late_s(job))
         self._said[job.name] = job, self._wires.now_s, job.kind.simulation.begin(job.plan, asked, self._wires)
 
-    def _late_s(self, job: Job) -> list[float]:
-        """Draw how much later than the first one each worker begins."""
-        within_s = job.kind.simulation.begins_within_s
-        drawn_s = np.random.default_rng([job.training.seed, *self._lots[job.name]]).uniform(0.0, within_s, job.world)
-        late_s: list[float] = (drawn_s - drawn_s.min()).tolist()
+    def _late_s(self, job: Job) -> Callable[[int, int], float]:
+        """Return what draws how much later than the first one each worker begins, and how late its later iterations."""
+        simulation = job.kind.simulation
+        lot = np.random.default_rng([job.training.seed, *self._lots[job.name]])
+        first_s = lot.uniform(0.0, simulation.begins_within_s, job.world)
+        first_s -= first_s.min()
+
+        def late_s(rank: int, number: int) -> float:
+            return float(lot.exponential(simulation.late_s) if number else first_s[rank])
+
         return late_s
 
     def _told(self, job: Job, iterations: int) -> None:

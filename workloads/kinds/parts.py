@@ -440,7 +440,7 @@ class Iterations:
         computes: how workers compute, by rank.
         done: called with how many are done.
         seed: of what is drawn while they run.
-        late_s: by rank, how much later than the first one a worker begins; empty if all begin at once.
+        late_s: tells how much later a worker begins an iteration, by rank and number, than it could.
     """
 
     floats: int
@@ -448,7 +448,7 @@ class Iterations:
     computes: Sequence[Compute]
     done: Callable[[int], None]
     seed: int = 0
-    late_s: Sequence[float] = ()
+    late_s: Callable[[int, int], float] = lambda _rank, _number: 0.0
 
     def begin(self, worker: PlayedWorker, wires: Wires, push: Callable[[], None]) -> None:
         """Let a worker compute from this moment of the wires on, and call ``push`` when it has its gradient."""
@@ -457,10 +457,10 @@ class Iterations:
             worker.ready_s = wires.now_s
             push()
 
-        is_first = not worker.lines
-        worker.start_s = wires.now_s + (self.late_s[worker.rank] if is_first and self.late_s else 0.0)
+        number = len(worker.lines)
+        worker.start_s = wires.now_s + self.late_s(worker.rank, number)
         compute = self.computes[worker.rank]
-        factor, extra_s = compute.slowdown(len(worker.lines))
+        factor, extra_s = compute.slowdown(number)
         wires.at(worker.start_s + (factor * compute.pace_s + extra_s), ready)
 
     def line(self, worker: PlayedWorker, end_s: float) -> dict[str, Any]:
@@ -487,20 +487,19 @@ class Simulation(Generic[P]):
         overlaps, priorities: values of ``overlap`` and ``priority`` that are played.
         is_of_trees: whether plans are forests, and nothing moves but along their trees, as testbed's engine has it.
         is_by_message: whether :meth:`begin` decides about each message, in place of a :meth:`synchronisation`.
-        is_paced: whether connections have in their hosts' queues what they send in 1/1024 s
-            (:meth:`.play.queues.Queues.grow`), where messages are as large as gradients; with :meth:`begin`.
         message_s: seconds that a message takes here, to plan, play and account for it.
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
         begins_within_s: workers begin their first iteration so far apart at most, by lot, where who comes first
             decides what follows; with :meth:`begin`. Its schemes are in :data:`.schemes.registry.BY_LOT`.
+        late_s: seconds by which they begin each later one late, in the mean, by lot.
     """
 
     overlaps: Collection[str] = ("none", "layer")
     priorities: Collection[str] = ("none",)
     is_of_trees = False
-    is_by_message = is_paced = False
+    is_by_message = False
     plays_one_class = False
-    begins_within_s = 0.0
+    begins_within_s = late_s = 0.0
     message_s = 1.2e-5
     """On a busy machine 3 us (``ring``) to 24 us (``ps``) with 256 hosts, 6 us with schemes on a dragonfly."""
 

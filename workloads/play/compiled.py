@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 11
+VERSION = 12
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -42,7 +42,7 @@ FUNCTIONS = (
     ("fluid_shares", ctypes.c_int, [POINTER, POINTER]),
     ("queues_waiting", None, [POINTER, POINTER]),
     ("queues_others", None, [POINTER, POINTER]),
-    ("queues_grow", None, [POINTER, ctypes.c_int]),
+    ("queues_grow", None, [POINTER]),
     ("queues_fill", None, [POINTER]),
     ("queues_cut", None, [POINTER, REAL, REAL]),
     ("queues_bridge", None, [POINTER, POINTER]),

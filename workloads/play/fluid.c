@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define VERSION 11       /* compiled.py takes no other one */
+#define VERSION 12       /* compiled.py takes no other one */
 #define EQUAL 1e-9      /* shares, and ends of messages, that differ by less (relative) are the same */
 #define ULPS 1e-15      /* of now: a step of time that rounding would swallow */
 

@@ -4,9 +4,10 @@
  * them at a time in the queues of its own links: the first, and those behind switches that only bridge. A link begins
  * to send a segment on as soon as it can send it without a gap. A connection has a send buffer. What has come stays in
  * it until the acknowledgement is back, which waits at each link of the way back behind what is there: at link l ^ 1
- * for link l. After queues_grow a connection has a window, too: little is under way at first, and twice as much after
- * each round trip. A flow is a connection whose bytes are no messages: as many as it has room for, or as its rate gives
- * it at each slice. Time is in seconds, sizes are in bits.
+ * for link l. After queues_grow connections are Linux's in more respects: they have windows, fill segments, have more in
+ * their own queues where they may send more in a millisecond, and wait for acknowledgements that receivers delay. A
+ * flow is a connection whose bytes are no messages: as many as it has room for, or as its rate gives it at each slice.
+ * Time is in seconds, sizes are in bits.
  */
 
 #include "messages.h"
@@ -34,20 +35,21 @@
 #define LOOKS (1 << 16)                  /* events after which it is looked whether messages still move, beside flows */
 #define PACKET_BITS (8.0 * 1514)         /* of an Ethernet link with an MTU of 1500 */
 #define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
-#define LEAST_PACKETS 10                 /* with so much at least, */
+#define LEAST_PACKETS 10                 /* with so much at least, as all do to whose ends no route leads, */
 #define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
+#define LARGE_PACKETS 45                 /* as many as TCP hands down at a time, of those that an MTU of 1500 has */
+#define DELAYED_S 0.04                   /* a receiver waits so long for more to acknowledge (TCP_DELACK_MIN) */
 #define PACED_S (1.0 / 1024)             /* TCP Small Queues: as much as is sent in this time may wait as well */
 #define PACED_RATIO 2                    /* of what is paced to the window, until something is lost
                                           * (tcp_pacing_ss_ratio) */
-#define TWO_EQUAL 1.5                    /* two equal segments of a message are less than two full ones, and a third one
-                                          * must not find room beside them */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
     double bits, tail_s; /* tail_s: when its end leaves the link before */
     double begun_s;      /* when it came into its first queue */
+    double heard_bits;   /* it has no bits and is an acknowledgement of so many, that goes the way back; 0: it is data */
     int32_t connection, hop, next; /* connection -1: another segment has taken its place */
-    int32_t ends;        /* messages that end with it */
+    int32_t ends;        /* messages that end with it; of an acknowledgement, paths that its connection had taken */
 };
 
 struct port {
@@ -73,10 +75,14 @@ struct connection {
     double given_bits, buffered_bits, sent_bits, came_bits, acknowledged_bits; /* since the beginning */
     double window_bits, most_bits; /* TCP's congestion window, INFINITY for none; the most that was under way */
     struct acknowledgement *back; /* on their way, `back_count` of `back_room` places from `back_first` on */
+    double held_bits, held_s, held_begun_s; /* of which the receiver delays the acknowledgement, until `held_s` at most;
+                          * when they came into their first queue */
     double round_s, timeout_s; /* mean of its round trips; how long it waits until it sends again what is lost */
     double again_s;      /* when that is, as long as it waits */
     double rate_bps, paid_s; /* of a flow that sends: 0 is no limit; until when it has got what is due */
     int32_t hops, own_hops, back_room, back_first, back_count;
+    int32_t mate;        /* the other direction of the same TCP connection, -1 if it is not known */
+    int32_t paths;       /* that it has taken */
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
     bool is_waiting;     /* something is lost, and the time to send it again has not come */
@@ -86,14 +92,14 @@ struct connection {
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
 
-enum { AT_PORT, BACK, DUE, AGAIN };
+enum { AT_PORT, BACK, HELD, DUE, AGAIN };
 
 struct event {
     double at_s;
     uint64_t order;
     int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
-    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection; what it is to send is DUE; or it
-                          * sends AGAIN what is lost */
+    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection, or no more HELD; what it is to send
+                          * is DUE; or it sends AGAIN what is lost */
 };
 
 struct queues {
@@ -108,8 +114,7 @@ struct queues {
     int32_t unused;      /* segments for use, linked */
     uint64_t order;
     double now_s;
-    bool grows, lacks_memory; /* windows grow; without this they have no limit */
-    bool paces;          /* a connection has as much in its own queues as it sends in a millisecond at its pace */
+    bool grows, lacks_memory; /* connections are as after queues_grow; without this windows have no limit */
     bool fills;          /* segments are filled with what waits, and a small one waits for more room */
     double segment_bits, offered_bits; /* the largest segment; the most of a connection in its own queues */
     double (*choose)(void *, int64_t); /* asks who sends for a connection's next message: its bits, -1 for none */
@@ -172,17 +177,23 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
     free(c->path);
     c->path = own;
     c->hops = (int32_t)hops;
+    c->paths++;
     c->own_hops = 1;
     while (c->own_hops < hops && q->port[own[c->own_hops - 1]].is_bridged)
         c->own_hops++;
     return true;
 }
 
-/* Let windows grow, of connections that there are not yet. With `paces` a connection has in its own queues what it sends
- * in a millisecond at its pace, if that is more than two segments. */
-void queues_grow(struct queues *q, int paces) {
-    q->grows = true;
-    q->paces = paces;
+/* Let connections be as Linux has them without losses; to be called before there are any. Windows begin small and grow,
+ * segments have 45 packets and are filled, a connection has in its own queues what it sends in a millisecond at its
+ * pace, if that is more than two segments, and a receiver delays the acknowledgement of a single packet. Limits that
+ * queues_cut has set below these stay. */
+void queues_grow(struct queues *q) {
+    q->grows = q->fills = true;
+    if (q->offered_bits >= 2 * q->segment_bits)
+        q->offered_bits = INFINITY;
+    if (q->segment_bits == SEGMENT_BITS)
+        q->segment_bits = LARGE_PACKETS * PACKET_BITS;
 }
 
 /* Say how large segments are at most, and how much of a connection may be in its own queues when one more comes. */
@@ -195,18 +206,38 @@ void queues_cut(struct queues *q, double segment_bits, double offered_bits) {
  * until little of its connection is in the queue, where others may overtake it. */
 void queues_fill(struct queues *q) { q->fills = true; }
 
+/* Whether a connection is the other direction of one, in which acknowledgements of what came go with its own data. */
+static bool is_back(const struct connection *c, const struct connection *other) {
+    return other->hops == c->hops && other->path[0] == (c->path[c->hops - 1] ^ 1) &&
+           other->path[other->hops - 1] == (c->path[0] ^ 1);
+}
+
+/* Find the other direction of a connection. Of several between the same nodes, the first belongs to the first. */
+static void find_mate(struct queues *q, int32_t number) {
+    for (int32_t other = 0; other < q->connections; other++)
+        if (q->connection[other].mate < 0 && is_back(&q->connection[number], &q->connection[other])) {
+            q->connection[number].mate = other;
+            q->connection[other].mate = number;
+            return;
+        }
+}
+
 /* Return the number of a new connection along a path of one link or more. */
 int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
     if (!grow(&q->connection, &q->connections_room, q->connections, sizeof *q->connection))
         return NO_MEMORY;
-    q->connection[q->connections] = (struct connection){.path = NULL, .lost = -1};
-    if (!take_path(q, &q->connection[q->connections], path, hops))
+    q->connection[q->connections] = (struct connection){.path = NULL, .lost = -1, .mate = -1};
+    struct connection *c = &q->connection[q->connections];
+    if (!take_path(q, c, path, hops))
         return NO_MEMORY;
     double slowest_bps = INFINITY;
     for (int64_t i = 0; i < hops; i++)
         slowest_bps = fmin(slowest_bps, q->port[path[i]].rate_bps);
-    double packets = fmax(LEAST_PACKETS, fmin(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)));
-    q->connection[q->connections].window_bits = q->grows ? packets * PACKET_BITS : INFINITY;
+    bool has_route = c->own_hops < hops; /* there is a router on the way */
+    double packets = has_route ? fmin(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)) : 0;
+    c->window_bits = q->grows ? fmax(LEAST_PACKETS, packets) * PACKET_BITS : INFINITY;
+    if (q->grows)
+        find_mate(q, (int32_t)q->connections);
     return q->connections++;
 }
 
@@ -265,19 +296,26 @@ static void append(struct queues *q, struct port *p, int32_t s) {
     p->waiting_bits += q->segment[s].bits;
 }
 
-/* Bits have been acknowledged. Without losses TCP's window grows by as much, up to twice of what was under way. */
-static void widen(struct connection *c, double bits) {
-    c->acknowledged_bits += bits;
-    c->window_bits = fmax(c->window_bits, fmin(c->window_bits + bits, 2 * c->most_bits));
+/* A round trip counts in the mean. */
+static void count_round(struct connection *c, double round_s) {
+    c->round_s += c->round_s > 0 ? ROUND_SHARE * (round_s - c->round_s) : round_s;
 }
 
-/* Whether the windows have room for a segment, or for half of it. The receiver's is one segment at first, and grows
+/* Bits have been acknowledged. Without losses TCP's window grows by as much, as long as it is smaller than twice what was
+ * under way at most. */
+static void widen(struct connection *c, double bits) {
+    c->acknowledged_bits += bits;
+    if (c->window_bits < 2 * c->most_bits)
+        c->window_bits += bits;
+}
+
+/* How much more the windows let a connection send, in whole packets. The receiver's is one segment at first, and grows
  * faster than TCP's own once some has come. */
-static bool is_open(const struct connection *c) {
+static double open_bits(const struct queues *q, const struct connection *c) {
     if (isinf(c->window_bits))
-        return true;
-    double window_bits = c->acknowledged_bits > SEGMENT_BITS / 2 ? c->window_bits : SEGMENT_BITS;
-    return window_bits - (c->sent_bits - c->acknowledged_bits) >= c->each_bits / 2;
+        return INFINITY;
+    double window_bits = fmin(c->window_bits, c->acknowledged_bits > SEGMENT_BITS / 2 ? INFINITY : q->segment_bits);
+    return PACKET_BITS * floor((window_bits - (c->sent_bits - c->acknowledged_bits) + 1) / PACKET_BITS);
 }
 
 /* Take what has been acknowledged until now out of the send buffer, and as much into it as there is room for. */
@@ -297,15 +335,15 @@ static void fill(struct queues *q, int32_t number) {
 /* Come back to a connection that waits for room with its next acknowledgement. */
 static void come_back(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
-    if ((c->is_full || !is_open(c)) && c->back_count && !c->is_awaited) {
+    if ((c->is_full || open_bits(q, c) <= 0) && c->back_count && !c->is_awaited) {
         c->is_awaited = true;
         push(q, c->back[c->back_first].at_s, number, BACK);
     }
 }
 
-/* A segment, which came into its first queue at `begun_s`, leaves the last link. Without anything on the way back, it
- * counts as acknowledged at once. */
-static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s, double left_s) {
+/* A segment leaves the last link, and nothing but the queues of now decides when its acknowledgement is back. Without
+ * anything on the way back, it counts at once. */
+static void foresee(struct queues *q, int32_t number, double bits, double begun_s, double left_s) {
     struct connection *c = &q->connection[number];
     double wait_s = 0;
     for (int32_t hop = c->hops; hop--;) {
@@ -314,7 +352,7 @@ static void acknowledge(struct queues *q, int32_t number, double bits, double be
             wait_s += p->waiting_bits / p->rate_bps;
     }
     double at_s = left_s + wait_s;
-    c->round_s += c->round_s > 0 ? ROUND_SHARE * (at_s - begun_s - c->round_s) : at_s - begun_s;
+    count_round(c, at_s - begun_s);
     if (wait_s <= 0 && !c->back_count) {
         widen(c, bits);
         return;
@@ -374,14 +412,14 @@ static void ask(struct queues *q, int32_t number) {
 
 /* Say how large the next segment of a connection is that fills segments, and how many messages end with it. */
 static double next_filled(const struct queues *q, const struct connection *c, int32_t *ends) {
-    double bits = -c->begun_bits;
+    double bits = -c->begun_bits, most_bits = fmin(q->segment_bits, open_bits(q, c));
     *ends = 0;
     if (c->is_flow)
-        return fmin(q->segment_bits, c->given_bits - c->sent_bits);
+        return fmin(most_bits, c->given_bits - c->sent_bits);
     for (int64_t i = 0; i < c->messages.count; i++) {
         double more = c->messages.sizes[(c->messages.first + i) % c->messages.room];
-        if (bits + more > q->segment_bits)
-            return q->segment_bits;
+        if (bits + more > most_bits)
+            return most_bits;
         bits += more;
         ++*ends;
     }
@@ -394,19 +432,11 @@ static double pace_bps(const struct connection *c) {
     return PACED_RATIO * (isinf(c->window_bits) ? grown_bits : c->window_bits) / c->round_s;
 }
 
-/* As much of a connection may be in its own queues when one more segment comes. Beside flows and where the host has a
- * limit of its own, that is never more than queues_cut says. */
-static double room_bits(const struct queues *q, const struct connection *c) {
-    if (!q->paces || q->fills || q->offered_bits < 2 * q->segment_bits)
-        return q->offered_bits;
-    return fmax(TWO_EQUAL * q->segment_bits, c->round_s > 0 ? PACED_S * pace_bps(c) : 0);
-}
-
 /* Whether the kernel lets a connection have one more segment, of this size, in its queue (tcp_small_queue_check): if it
  * has less than two of this size there, or less than what it may send in a millisecond. */
 static bool has_room(const struct queues *q, const struct connection *c, double bits) {
     double paced_bits = c->round_s > 0 ? PACED_S * pace_bps(c) : q->offered_bits;
-    return c->offered_bits < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
+    return c->offered_bits + 1 < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
 }
 
 /* Say how large the next segment of a connection is that cuts each message into equal segments, and how many messages
@@ -442,6 +472,8 @@ static void cut(struct queues *q, struct connection *c, int32_t ends) {
     }
 }
 
+static void let_go(struct queues *q, int32_t number, double bits);
+
 /* Put segments of a connection into the queue of its first link, as many as it may have in its own. */
 static void offer(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
@@ -449,8 +481,8 @@ static void offer(struct queues *q, int32_t number) {
         return;
     ask(q, number);
     fill(q, number);
-    while (c->offered_bits < room_bits(q, c) && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
-           is_open(c)) {
+    while (c->offered_bits < q->offered_bits && has_more(c) && (!c->is_full || c->sent_bits < c->buffered_bits) &&
+           open_bits(q, c) > 0) {
         int32_t ends;
         c->each_bits = q->fills || c->is_flow ? next_filled(q, c, &ends) : next_equal(q, c, &ends);
         if (q->fills && !has_room(q, c, c->each_bits))
@@ -462,6 +494,8 @@ static void offer(struct queues *q, int32_t number) {
         q->segment[s] = (struct segment){
             .bits = c->each_bits, .begun_s = q->now_s, .connection = number, .ends = ends};
         append(q, &q->port[c->path[0]], s);
+        if (c->mate >= 0 && q->connection[c->mate].held_bits > 0)
+            let_go(q, c->mate, 0); /* with this segment */
         if (c->is_asking) {
             ask(q, number);
             fill(q, number);
@@ -474,6 +508,66 @@ static void come(struct queues *q, int32_t l, int32_t s);
 static void lose(struct queues *q, int32_t number, bool at_blocked);
 static void serve(struct queues *q, int32_t l);
 
+/* Send an acknowledgement along the way back, where it waits behind what is there. */
+static void send_back(struct queues *q, int32_t number, double bits, double begun_s) {
+    const struct connection *c = &q->connection[number];
+    int32_t s = new_segment(q);
+    if (s < 0)
+        return;
+    q->segment[s] =
+        (struct segment){.begun_s = begun_s, .heard_bits = bits, .connection = number, .ends = c->paths};
+    come(q, c->path[c->hops - 1] ^ 1, s);
+}
+
+/* An acknowledgement is back. Its connection goes on. */
+static void hear(struct queues *q, int32_t s) {
+    struct segment a = q->segment[s];
+    struct connection *c = &q->connection[a.connection];
+    q->segment[s].next = q->unused;
+    q->unused = s;
+    count_round(c, q->now_s - a.begun_s);
+    widen(c, a.heard_bits);
+    offer(q, a.connection);
+    serve(q, c->path[0]);
+}
+
+/* Send the acknowledgement that a receiver delays, together with one of `bits` more. */
+static void let_go(struct queues *q, int32_t number, double bits) {
+    struct connection *c = &q->connection[number];
+    bits += c->held_bits;
+    c->held_bits = 0;
+    send_back(q, number, bits, c->held_begun_s);
+}
+
+/* A segment begins to cross the last link: the shaper of the lab netns hands a packet on as soon as those before it have
+ * left. A receiver waits before it acknowledges a single packet: for data of its own to send it with, or for more. */
+static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s) {
+    struct connection *c = &q->connection[number];
+    if (c->held_bits > 0) {
+        let_go(q, number, bits);
+    } else if (bits < PACKET_BITS + 1) {
+        c->held_bits = bits;
+        c->held_begun_s = begun_s;
+        c->held_s = q->now_s + DELAYED_S;
+        push(q, c->held_s, number, HELD);
+    } else {
+        send_back(q, number, bits, begun_s);
+    }
+}
+
+/* Send an acknowledgement on from a port that is free, or take it if that was its last one or its connection has another
+ * path now. */
+static void pass_back(struct queues *q, int32_t l, int32_t s) {
+    struct segment *a = &q->segment[s];
+    const struct connection *c = &q->connection[a->connection];
+    if (q->port[l].first >= 0)
+        schedule(q, l);
+    if (a->ends != c->paths || a->hop + 1 == c->hops)
+        hear(q, s);
+    else
+        come(q, c->path[c->hops - 1 - ++a->hop] ^ 1, s);
+}
+
 /* Send the first segment that waits at a port, which is free. */
 static void start(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
@@ -481,6 +575,10 @@ static void start(struct queues *q, int32_t l) {
     struct segment *segment = &q->segment[s];
     struct connection *c = &q->connection[segment->connection];
     p->first = segment->next;
+    if (segment->heard_bits > 0) {
+        pass_back(q, l, s);
+        return;
+    }
     p->free_s = fmax(q->now_s + segment->bits / p->rate_bps, segment->tail_s);
     p->carried_bits += segment->bits;
     if (c->is_flow && segment->hop)
@@ -495,12 +593,16 @@ static void start(struct queues *q, int32_t l) {
         p->ends = segment->ends;
         q->foreign -= c->is_flow;
         c->came_bits += segment->bits;
-        acknowledge(q, number, segment->bits, segment->begun_s, p->free_s);
+        if (!q->grows)
+            foresee(q, number, segment->bits, segment->begun_s, p->free_s);
+        struct segment ended = *segment;
         segment->next = q->unused;
         q->unused = s;
+        if (q->grows) /* it may move the segments, and use this one again, as what follows may */
+            acknowledge(q, number, ended.bits, ended.begun_s);
     }
     if (leaves || is_end)
-        offer(q, number); /* it may move the segments, and use this one again if it has ended */
+        offer(q, number);
     if (p->first >= 0 || p->ending >= 0)
         schedule(q, l);
     if ((leaves || is_end) && c->path[0] != l)
@@ -519,8 +621,15 @@ static void start(struct queues *q, int32_t l) {
 
 static void serve(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
-    while (p->is_dark && p->first >= 0 && !q->lacks_memory)
-        lose(q, q->segment[p->first].connection, p->tells);
+    while (p->is_dark && p->first >= 0 && !q->lacks_memory) {
+        int32_t s = p->first;
+        if (q->segment[s].heard_bits > 0) { /* a later one tells as much */
+            p->first = q->segment[s].next;
+            hear(q, s);
+        } else {
+            lose(q, q->segment[s].connection, p->tells);
+        }
+    }
     if (p->first < 0 || p->rate_bps <= 0)
         return;
     if (p->free_s <= q->now_s && isinf(p->event_s))
@@ -585,7 +694,8 @@ static void pay(struct queues *q, int32_t number) {
     c->is_due = c->is_on && c->rate_bps > 0;
     if (!c->is_due)
         return;
-    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, q->offered_bits - c->offered_bits);
+    double own_bits = fmin(q->offered_bits, 2 * q->segment_bits); /* of a flow, in its own queues */
+    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, own_bits - c->offered_bits);
     if (!c->is_full)
         c->given_bits += fmax(0, fmin(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
     c->paid_s = q->now_s;
@@ -619,7 +729,7 @@ int queues_moves(const struct queues *q) {
         int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
         if (number < 0 || q->connection[number].is_flow)
             continue;
-        if (e->what < 0 || e->kind == BACK || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
+        if (e->what < 0 || e->kind == BACK || e->kind == HELD || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
             return true;
     }
     return false;
@@ -661,7 +771,7 @@ static int64_t take_between(struct queues *q, int32_t number, int32_t hop, int32
     }
     for (int64_t i = 0; i < q->events; i++) {
         int32_t s = ~q->event[i].what;
-        if (s >= 0 && q->segment[s].connection == number && q->segment[s].hop == hop)
+        if (s >= 0 && q->segment[s].connection == number && q->segment[s].hop == hop && q->segment[s].heard_bits <= 0)
             on_way[ways++] = q->event[i];
     }
     qsort(on_way, (size_t)ways, sizeof *on_way, by_moment);
@@ -740,12 +850,6 @@ static void wait_longer(const struct queues *q, struct connection *c) {
     }
     c->timeout_s = fmin(2 * c->timeout_s, LONGEST_TIMEOUT_S);
     c->again_s += c->timeout_s;
-}
-
-/* Whether a connection is the other direction of one, in which acknowledgements of what came go with its own data. */
-static bool is_back(const struct connection *c, const struct connection *other) {
-    return other->hops == c->hops && other->path[0] == (c->path[c->hops - 1] ^ 1) &&
-           other->path[other->hops - 1] == (c->path[0] ^ 1);
 }
 
 /* It is time to send again. As long as a port of the path is dark, that is lost as well. Without an end of time there
@@ -861,6 +965,9 @@ int64_t queues_advance(struct queues *q, double until_s) {
             q->connection[e.what].is_awaited = false;
             offer(q, e.what);
             serve(q, q->connection[e.what].path[0]);
+        } else if (e.kind == HELD) {
+            if (q->connection[e.what].held_bits > 0 && q->connection[e.what].held_s <= q->now_s)
+                let_go(q, e.what, 0);
         } else if (e.kind == DUE)
             pay(q, e.what);
         else if (e.kind == AGAIN)

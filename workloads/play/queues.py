@@ -26,12 +26,14 @@ class Queues(Compiled):
         if is_bridged is not None:
             self._call("bridge", np.ascontiguousarray(is_bridged, np.bool_).ctypes.data)
 
-    def grow(self, *, paces: bool = False) -> None:
-        """Let later connections have windows, as TCP has without losses: little is under way at first, and more from
-        round trip to round trip. Without this, windows have no limit. With ``paces``, a connection has as much in its
-        own queues as it sends in 1/1024 s at its pace, which is two windows each round trip, if that is more than two
-        segments."""
-        self._call("grow", paces)
+    def grow(self) -> None:
+        """Let connections be as Linux has them without losses, before there are any. Windows begin small, and grow from
+        round trip to round trip; without this they have no limit. Segments have 45 packets, are filled (:meth:`fill`),
+        and are smaller where the window has less room. A connection has as much in its own queues as it sends in
+        1/1024 s at its pace, which is two windows each round trip, if that is more than two segments. Acknowledgements
+        queue on the way back; a receiver delays that of a single packet for 40 ms, unless it sends data the other way
+        meanwhile."""
+        self._call("grow")
 
     def cut(self, segment_bytes: float, waiting_bytes: float) -> None:
         """Let segments have this size at most. A connection gets one more as long as it has less than

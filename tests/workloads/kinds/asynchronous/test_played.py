@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -32,7 +32,11 @@ Line = dict[str, Any]
 
 
 def played(
-    scheme: str, hosts: int, paces_s: Sequence[float], count: int = 2, late_s: Sequence[float] = ()
+    scheme: str,
+    hosts: int,
+    paces_s: Sequence[float],
+    count: int = 2,
+    late_s: Callable[[int, int], float] = lambda _rank, _number: 0.0,
 ) -> tuple[Forest, dict[int, list[Line]], list[int]]:
     """A trial's plan, its lines by node, and what was told of iterations that were done. The first workers have these
     paces, and the others the last one."""
@@ -61,8 +65,8 @@ def test_an_update_alone_goes_there_and_back() -> None:
     assert done == [1, 2, 3]
 
 
-def test_a_worker_that_begins_late_does_so_once() -> None:
-    plan, said, _ = played("async_ps", 3, [0.5], late_s=[0.0, 10.0])
+def test_workers_begin_iterations_as_late_as_they_are_told_to() -> None:
+    plan, said, _ = played("async_ps", 3, [0.5], late_s=lambda rank, number: 10.0 if rank and not number else 0.0)
     by_rank = {rank: own.sort_values("i") for rank, own in table(plan, said).groupby("rank")}
     assert by_rank[0]["start"].tolist()[:2] == pytest.approx([0.0, 2.5], rel=CLOSE)
     assert by_rank[1]["start"].tolist()[0] == 10.0
@@ -90,6 +94,14 @@ def test_with_a_bound_of_0_workers_wait_for_the_slowest() -> None:
     fast = samples[samples["rank"] == 0]
     assert fast["held_s"].min() > 15.0
     assert list(fast["sum"] - fast["ready"] - fast["held_s"]) == pytest.approx([2.0] * 4, abs=1.1)
+
+
+@pytest.mark.parametrize(("slow", "order"), [(0, [0, 1, 2]), (1, [1, 2, 0]), (2, [2, 0, 1])])
+def test_a_server_writes_first_to_the_worker_that_others_waited_for(slow: int, order: list[int]) -> None:
+    """All are released by its gradient. Then the server's loop comes to the others, one after the other."""
+    plan, said, _ = played("ssp(staleness=0)", 4, [20.0 if rank == slow else 0.0 for rank in range(3)])
+    first = table(plan, said).query("i == 0").sort_values("sum")
+    assert first["rank"].tolist() == order
 
 
 @settings(max_examples=40, deadline=None)
