@@ -38,6 +38,8 @@
 #define LEAST_PACKETS 10                 /* with so much at least, as all do to whose ends no route leads, */
 #define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
 #define LARGE_PACKETS 45                 /* as many as TCP hands down at a time, of those that an MTU of 1500 has */
+#define BUCKET_S 0.001                   /* what a shaper of the lab netns lets pass at once, as time of its link, */
+#define BUCKET_PACKETS 2                 /* and so much at least */
 #define DELAYED_S 0.04                   /* a receiver waits so long for more to acknowledge (TCP_DELACK_MIN) */
 #define PACED_S (1.0 / 1024)             /* TCP Small Queues: as much as is sent in this time may wait as well */
 #define PACED_RATIO 2                    /* of what is paced to the window, until something is lost
@@ -83,6 +85,7 @@ struct connection {
     int32_t hops, own_hops, back_room, back_first, back_count;
     int32_t mate;        /* the other direction of the same TCP connection, -1 if it is not known */
     int32_t paths;       /* that it has taken */
+    int32_t ended;       /* messages that have, and of which an event comes */
     int32_t lost;        /* the first of the segments that it has to send again, linked; -1 if none */
     bool is_full, is_awaited; /* the buffer; an event comes with the next acknowledgement */
     bool is_waiting;     /* something is lost, and the time to send it again has not come */
@@ -92,14 +95,14 @@ struct connection {
     bool is_flow, is_on, is_due; /* it is a flow; which sends; an event comes with the next slice */
 };
 
-enum { AT_PORT, BACK, HELD, DUE, AGAIN };
+enum { AT_PORT, ENDED, BACK, HELD, DUE, AGAIN };
 
 struct event {
     double at_s;
     uint64_t order;
     int32_t what;        /* a port, ~(a segment that comes to its next port), or a connection */
-    int32_t kind;        /* AT_PORT; an acknowledgement is BACK at that connection, or no more HELD; what it is to send
-                          * is DUE; or it sends AGAIN what is lost */
+    int32_t kind;        /* AT_PORT; messages of that connection have ENDED; an acknowledgement is BACK at it, or no more
+                          * HELD; what it is to send is DUE; or it sends AGAIN what is lost */
 };
 
 struct queues {
@@ -568,6 +571,18 @@ static void pass_back(struct queues *q, int32_t l, int32_t s) {
         come(q, c->path[c->hops - 1 - ++a->hop] ^ 1, s);
 }
 
+/* Note that messages end with a segment that begins to cross its last link: at its end, or, after queues_grow, now. */
+static void end(struct queues *q, int32_t l, int32_t number, int32_t ends) {
+    struct port *p = &q->port[l];
+    if (ends && q->grows) {
+        q->connection[number].ended += ends;
+        push(q, q->now_s, number, ENDED);
+    } else {
+        p->ending = ends ? number : -1;
+        p->ends = ends;
+    }
+}
+
 /* Send the first segment that waits at a port, which is free. */
 static void start(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
@@ -579,7 +594,10 @@ static void start(struct queues *q, int32_t l) {
         pass_back(q, l, s);
         return;
     }
-    p->free_s = fmax(q->now_s + segment->bits / p->rate_bps, segment->tail_s);
+    double begins_s = q->now_s;
+    if (q->grows)
+        begins_s = fmax(p->free_s, q->now_s - fmax(BUCKET_S, BUCKET_PACKETS * PACKET_BITS / p->rate_bps));
+    p->free_s = fmax(begins_s + segment->bits / p->rate_bps, segment->tail_s);
     p->carried_bits += segment->bits;
     if (c->is_flow && segment->hop)
         p->others_bits += segment->bits;
@@ -589,8 +607,7 @@ static void start(struct queues *q, int32_t l) {
     if (leaves)
         c->offered_bits -= segment->bits;
     if (is_end) {
-        p->ending = segment->ends ? number : -1;
-        p->ends = segment->ends;
+        end(q, l, number, segment->ends);
         q->foreign -= c->is_flow;
         c->came_bits += segment->bits;
         if (!q->grows)
@@ -610,8 +627,10 @@ static void start(struct queues *q, int32_t l) {
     if (!is_end) {
         segment = &q->segment[s];
         int32_t next = c->path[++segment->hop];
-        segment->tail_s = p->free_s;
+        segment->tail_s = q->grows ? 0 : p->free_s;
         double at_s = p->free_s - segment->bits / q->port[next].rate_bps; /* from then on there is no gap */
+        if (q->grows)
+            at_s = q->now_s;
         if (at_s > q->now_s)
             push(q, at_s, ~s, AT_PORT);
         else
@@ -729,7 +748,7 @@ int queues_moves(const struct queues *q) {
         int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
         if (number < 0 || q->connection[number].is_flow)
             continue;
-        if (e->what < 0 || e->kind == BACK || e->kind == HELD || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
+        if (e->what < 0 || e->kind == ENDED || e->kind == BACK || e->kind == HELD || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
             return true;
     }
     return false;
@@ -927,6 +946,18 @@ void queues_set_rate(struct queues *q, int64_t l, double rate_bps) {
         schedule(q, (int32_t)l);
 }
 
+/* Tell of messages of a connection that have ended; return whether there was memory. */
+static bool tell(struct queues *q, int32_t number, int32_t ends) {
+    for (; ends; ends--) {
+        if (!grow(&q->ended, &q->ended_room, q->ended_count, sizeof *q->ended)) {
+            q->lacks_memory = true;
+            return false;
+        }
+        q->ended[q->ended_count++] = number;
+    }
+    return true;
+}
+
 static void be_free(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
     p->event_s = INFINITY;
@@ -935,13 +966,8 @@ static void be_free(struct queues *q, int32_t l) {
         return;
     }
     if (p->ending >= 0) {
-        for (; p->ends; p->ends--) {
-            if (!grow(&q->ended, &q->ended_room, q->ended_count, sizeof *q->ended)) {
-                q->lacks_memory = true;
-                return;
-            }
-            q->ended[q->ended_count++] = p->ending;
-        }
+        if (!tell(q, p->ending, p->ends))
+            return;
         p->ending = -1;
     }
     serve(q, l);
@@ -965,6 +991,9 @@ int64_t queues_advance(struct queues *q, double until_s) {
             q->connection[e.what].is_awaited = false;
             offer(q, e.what);
             serve(q, q->connection[e.what].path[0]);
+        } else if (e.kind == ENDED) {
+            tell(q, e.what, q->connection[e.what].ended);
+            q->connection[e.what].ended = 0;
         } else if (e.kind == HELD) {
             if (q->connection[e.what].held_bits > 0 && q->connection[e.what].held_s <= q->now_s)
                 let_go(q, e.what, 0);
