@@ -183,13 +183,12 @@ class Messages:
 
     def _late_s(self, job: Job) -> Callable[[int, int], float]:
         """Return what draws how much later than the first one each worker begins, and how late its later iterations."""
-        simulation = job.kind.simulation
-        lot = np.random.default_rng([job.training.seed, *self._lots[job.name]])
-        first_s = lot.uniform(0.0, simulation.begins_within_s, job.world)
+        lot, mean_s = np.random.default_rng([job.training.seed, *self._lots[job.name]]), job.kind.simulation.late_s
+        first_s = lot.uniform(0.0, job.kind.simulation.begins_within_s, job.world)
         first_s -= first_s.min()
 
         def late_s(rank: int, number: int) -> float:
-            return float(lot.exponential(simulation.late_s) if number else first_s[rank])
+            return float(lot.exponential(mean_s) if number else first_s[rank])
 
         return late_s
 
