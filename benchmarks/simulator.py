@@ -24,7 +24,7 @@ Emulation: GST of VALID trials, from the first of three iterations that are with
 should use the machine. An error is simulated over emulated GST, less 1, of a scheme on a network. If there are several
 trials of both, here or there, the median of each place counts, and the table says how far these are apart. Beside it
 stands the error of max-min fair shares. Of asynchronous schemes and MLfabric's, the median GST of updates counts;
-computing takes longer by chance, so that workers do not stay together. It takes some iterations until they are apart,
+computing takes longer by chance, so that workers get apart under most schemes. That takes some iterations,
 so the first half of each worker's does not count, nor does its last one, in which fewer workers are left. Of jobs, the
 median GST counts of iterations in which all jobs ran, without the first one; a row has the jobs of a scheme beside
 those of the others.

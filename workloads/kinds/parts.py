@@ -491,7 +491,7 @@ class Simulation(Generic[P]):
         plays_one_class: whether one class stands for all, so that nothing may differ between workers or links.
         begins_within_s: workers begin their first iteration so far apart at most, by lot, where who comes first
             decides what follows; with :meth:`begin`. Its schemes are in :data:`.schemes.registry.BY_LOT`.
-        late_s: seconds by which they begin each later one late, in the mean, by lot.
+        late_s: mean by which they begin each later one late, by lot.
     """
 
     overlaps: Collection[str] = ("none", "layer")

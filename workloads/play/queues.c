@@ -37,13 +37,15 @@
 #define FIRST_S 0.03                     /* a window begins with what the slowest link carries in this time, */
 #define LEAST_PACKETS 10                 /* with so much at least, as all do to whose ends no route leads, */
 #define MOST_PACKETS 128                 /* and with so much at most (docs/decisions/connections-begin-faster.md) */
-#define LARGE_PACKETS 45                 /* as many as TCP hands down at a time, of those that an MTU of 1500 has */
+#define LARGE_PACKETS 45                 /* of these make a segment after queues_grow, unless queues_cut says less */
 #define BUCKET_S 0.001                   /* what a shaper of the lab netns lets pass at once, as time of its link, */
 #define BUCKET_PACKETS 2                 /* and so much at least */
 #define DELAYED_S 0.04                   /* a receiver waits so long for more to acknowledge (TCP_DELACK_MIN) */
 #define PACED_S (1.0 / 1024)             /* TCP Small Queues: as much as is sent in this time may wait as well */
 #define PACED_RATIO 2                    /* of what is paced to the window, until something is lost
                                           * (tcp_pacing_ss_ratio) */
+#define ROUNDED_BITS 1e-6                /* sums of bits may be off by so much; known errors of other schemes are from
+                                          * times when that did not count */
 #define EQUAL 1e-11                      /* moments that differ by less (relative) are the same */
 
 struct segment {
@@ -51,7 +53,7 @@ struct segment {
     double begun_s;      /* when it came into its first queue */
     double heard_bits;   /* it has no bits and is an acknowledgement of so many, that goes the way back; 0: it is data */
     int32_t connection, hop, next; /* connection -1: another segment has taken its place */
-    int32_t ends;        /* messages that end with it; of an acknowledgement, paths that its connection had taken */
+    int32_t ends, paths; /* messages that end with it; paths that the connection of an acknowledgement had taken */
 };
 
 struct port {
@@ -189,8 +191,8 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
 
 /* Let connections be as Linux has them without losses; to be called before there are any. Windows begin small and grow,
  * segments have 45 packets and are filled, a connection has in its own queues what it sends in a millisecond at its
- * pace, if that is more than two segments, and a receiver delays the acknowledgement of a single packet. Limits that
- * queues_cut has set below these stay. */
+ * pace, if that is more than two segments, acknowledgements queue on the way back, a receiver delays that of a single
+ * packet, and links are shapers, which hand a segment on whole. Limits that queues_cut has set below these stay. */
 void queues_grow(struct queues *q) {
     q->grows = q->fills = true;
     if (q->offered_bits >= 2 * q->segment_bits)
@@ -439,7 +441,7 @@ static double pace_bps(const struct connection *c) {
  * has less than two of this size there, or less than what it may send in a millisecond. */
 static bool has_room(const struct queues *q, const struct connection *c, double bits) {
     double paced_bits = c->round_s > 0 ? PACED_S * pace_bps(c) : q->offered_bits;
-    return c->offered_bits + 1 < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
+    return c->offered_bits + (q->grows ? ROUNDED_BITS : 0) < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
 }
 
 /* Say how large the next segment of a connection is that cuts each message into equal segments, and how many messages
@@ -518,7 +520,7 @@ static void send_back(struct queues *q, int32_t number, double bits, double begu
     if (s < 0)
         return;
     q->segment[s] =
-        (struct segment){.begun_s = begun_s, .heard_bits = bits, .connection = number, .ends = c->paths};
+        (struct segment){.begun_s = begun_s, .heard_bits = bits, .connection = number, .paths = c->paths};
     come(q, c->path[c->hops - 1] ^ 1, s);
 }
 
@@ -542,7 +544,7 @@ static void let_go(struct queues *q, int32_t number, double bits) {
     send_back(q, number, bits, c->held_begun_s);
 }
 
-/* A segment begins to cross the last link: the shaper of the lab netns hands a packet on as soon as those before it have
+/* A segment begins to cross the last link: the shaper of the lab netns hands it on whole as soon as those before it have
  * left. A receiver waits before it acknowledges a single packet: for data of its own to send it with, or for more. */
 static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s) {
     struct connection *c = &q->connection[number];
@@ -565,7 +567,7 @@ static void pass_back(struct queues *q, int32_t l, int32_t s) {
     const struct connection *c = &q->connection[a->connection];
     if (q->port[l].first >= 0)
         schedule(q, l);
-    if (a->ends != c->paths || a->hop + 1 == c->hops)
+    if (a->paths != c->paths || a->hop + 1 == c->hops)
         hear(q, s);
     else
         come(q, c->path[c->hops - 1 - ++a->hop] ^ 1, s);

@@ -31,8 +31,8 @@ class Queues(Compiled):
         round trip to round trip; without this they have no limit. Segments have 45 packets, are filled (:meth:`fill`),
         and are smaller where the window has less room. A connection has as much in its own queues as it sends in
         1/1024 s at its pace, which is two windows each round trip, if that is more than two segments. Acknowledgements
-        queue on the way back; a receiver delays that of a single packet for 40 ms, unless it sends data the other way
-        meanwhile."""
+        queue on the way back; a receiver delays that of a single packet for 40 ms, unless more comes or it sends data
+        itself. Links are shapers, which hand a segment on whole as soon as those before it have left."""
         self._call("grow")
 
     def cut(self, segment_bytes: float, waiting_bytes: float) -> None:

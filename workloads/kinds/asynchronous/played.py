@@ -21,8 +21,8 @@ from testbed.workloads.sync.connection import HEADER_BYTES
 from testbed.workloads.sync.forest import Forest
 
 WRITTEN_BYTES_PER_S = 3.4e9
-"""Bytes that a process hands to the kernel in a second. In the lab ``netns`` a server took 6 ms for 4.4 MB to each of
-five workers."""
+"""Bytes that a process hands to the kernel in a second. In the lab ``netns`` a server had come to the last of five
+workers within 6 ms, with 4.4 MB for each."""
 
 
 @dataclass

@@ -22,8 +22,8 @@ class UpdatesSimulation(Simulation[Forest]):
     begins_within_s = 0.005
     """In the lab ``netns`` the last of five to seven workers began 1 to 9 ms after the first."""
     late_s = 0.0004
-    """There, from the moment at which a worker had its weights, an iteration's computing took 0.3 ms longer than the
-    spec says in the median of 6,420 iterations, 1.3 ms in 5 % and 3.8 ms in 1 % of these."""
+    """There an iteration's computing took 0.3 ms longer than the spec says, from the moment at which its worker had
+    weights: in the median of 6,420 iterations, and more than 1.3 ms in 5 % and more than 3.8 ms in 1 % of them."""
 
     def knows(self, plan: Forest) -> bool:
         return True
