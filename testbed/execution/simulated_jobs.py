@@ -182,8 +182,8 @@ class Messages:
         self._said[job.name] = job, self._wires.now_s, job.kind.simulation.begin(job.plan, asked, self._wires)
 
     def _late_s(self, job: Job) -> Callable[[int, int], float]:
-        """Return a function that draws how late a worker begins an iteration, by its rank and the iteration's number: after
-        the first worker, and later after it has its weights."""
+        """Return a function that draws how late a worker begins an iteration, by its rank and the iteration's number:
+        after the first worker has begun, and later after it has its weights."""
         lot, mean_s = np.random.default_rng([job.training.seed, *self._lots[job.name]]), job.kind.simulation.late_s
         first_s = lot.uniform(0.0, job.kind.simulation.begins_within_s, job.world)
         first_s -= first_s.min()
