@@ -192,7 +192,8 @@ static bool take_path(const struct queues *q, struct connection *c, const int32_
 /* Let connections be as Linux has them without losses; to be called before there are any. Windows begin small and grow,
  * segments have 45 packets and are filled, a connection has in its own queues what it sends in a millisecond at its
  * pace, if that is more than two segments, acknowledgements queue on the way back, a receiver delays that of a single
- * packet, and links are shapers, which hand a segment on whole. Limits that queues_cut has set below these stay. */
+ * packet, and links are shapers, which hand a segment on whole. Each link l has a link l ^ 1. Limits that queues_cut has
+ * set below these stay. */
 void queues_grow(struct queues *q) {
     q->grows = q->fills = true;
     if (q->offered_bits >= 2 * q->segment_bits)
@@ -620,19 +621,19 @@ static void start(struct queues *q, int32_t l) {
         if (q->grows) /* it may move the segments, and use this one again, as what follows may */
             acknowledge(q, number, ended.bits, ended.begun_s);
     }
+    if (q->grows && !is_end) /* first of all, for the port may be free again at once, and nothing overtakes this segment */
+        come(q, c->path[++segment->hop], s);
     if (leaves || is_end)
         offer(q, number);
     if (p->first >= 0 || p->ending >= 0)
         schedule(q, l);
     if ((leaves || is_end) && c->path[0] != l)
         serve(q, c->path[0]);
-    if (!is_end) {
+    if (!q->grows && !is_end) {
         segment = &q->segment[s];
         int32_t next = c->path[++segment->hop];
-        segment->tail_s = q->grows ? 0 : p->free_s;
+        segment->tail_s = p->free_s;
         double at_s = p->free_s - segment->bits / q->port[next].rate_bps; /* from then on there is no gap */
-        if (q->grows)
-            at_s = q->now_s;
         if (at_s > q->now_s)
             push(q, at_s, ~s, AT_PORT);
         else
@@ -715,7 +716,7 @@ static void pay(struct queues *q, int32_t number) {
     c->is_due = c->is_on && c->rate_bps > 0;
     if (!c->is_due)
         return;
-    double own_bits = fmin(q->offered_bits, 2 * q->segment_bits); /* of a flow, in its own queues */
+    double own_bits = isinf(q->offered_bits) ? 2 * q->segment_bits : q->offered_bits; /* in its own queues */
     double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, own_bits - c->offered_bits);
     if (!c->is_full)
         c->given_bits += fmax(0, fmin(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
@@ -747,7 +748,7 @@ int queues_moves(const struct queues *q) {
     }
     for (int64_t i = 0; i < q->events; i++) {
         const struct event *e = &q->event[i];
-        int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->what;
+        int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->kind == AT_PORT ? -1 : e->what;
         if (number < 0 || q->connection[number].is_flow)
             continue;
         if (e->what < 0 || e->kind == ENDED || e->kind == BACK || e->kind == HELD || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
@@ -762,7 +763,7 @@ static int64_t take_out(struct queues *q, int32_t l, int32_t number, int32_t *ta
     int32_t *link = &p->first, last = -1;
     while (*link >= 0) {
         int32_t s = *link;
-        if (q->segment[s].connection != number) {
+        if (q->segment[s].connection != number || q->segment[s].heard_bits > 0) {
             last = s;
             link = &q->segment[s].next;
             continue;
