@@ -184,9 +184,10 @@ class Messages:
     def _late_s(self, job: Job) -> Callable[[int, int], float]:
         """Return a function that draws how late a worker begins an iteration, by its rank and the iteration's number:
         after the first worker has begun, and later after it has its weights."""
-        lot, mean_s = np.random.default_rng([job.training.seed, *self._lots[job.name]]), job.kind.simulation.late_s
+        lot = np.random.default_rng([job.training.seed, *self._lots[job.name]])
         first_s = lot.uniform(0.0, job.kind.simulation.begins_within_s, job.world)
         first_s -= first_s.min()
+        mean_s = job.kind.simulation.late_s
 
         def late_s(rank: int, number: int) -> float:
             return float(lot.exponential(mean_s) if number else first_s[rank])

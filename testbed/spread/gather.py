@@ -7,7 +7,7 @@ these files become those of the run. What a lost machine had sent is kept in ``l
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -98,8 +98,7 @@ class Spread(Experiment):
         with named_errors(self.directory.path):
             for folder in (BLOCKS, LOST):
                 (self.directory.path / folder).mkdir(exist_ok=True)
-            for path in (self.directory.path / BLOCKS).iterdir():  # of a run that was killed
-                self._put_aside(path, "interrupted")
+            self._put_blocks_aside({})  # of a run that was killed
         for work in waiting:
             self._clear(work)
         running: dict[Future[Any], tuple[Work, str]] = {}
@@ -108,9 +107,7 @@ class Spread(Experiment):
         except BaseException:
             ends = [machines.engine.send(machine, remote.end, work.name) for work, machine in running.values()]
             wait(ends, END_S)
-            machine_of = {work.name: machine for work, machine in running.values()}
-            for path in (self.directory.path / BLOCKS).iterdir():
-                self._put_aside(path, machine_of.get(path.name, "interrupted"))
+            self._put_blocks_aside({work.name: machine for work, machine in running.values()})
             raise
         finally:
             with suppress(OSError):
@@ -239,6 +236,11 @@ class Spread(Experiment):
             lost, f"{machine} is lost to {work.block[0].id} and what is compared with it: {why}{kept}; {again}"
         )
         work.told.clear()
+
+    def _put_blocks_aside(self, machines: Mapping[str, str]) -> None:
+        """Move all that came back of blocks to ``lost/``; ``machines`` had them, by name of the attempt."""
+        for path in (self.directory.path / BLOCKS).iterdir():
+            self._put_aside(path, machines.get(path.name, "interrupted"))
 
     def _put_aside(self, folder: Path, machine: str) -> Path | None:
         """Move what came back of an attempt, if anything did, to ``lost/``."""

@@ -347,8 +347,8 @@ static void come_back(struct queues *q, int32_t number) {
     }
 }
 
-/* A segment leaves the last link, and nothing but the queues of now decides when its acknowledgement is back. Without
- * anything on the way back, it counts at once. */
+/* A segment leaves the last link. What waits on the way back now decides when its acknowledgement is back; without
+ * anything there it counts at once. */
 static void foresee(struct queues *q, int32_t number, double bits, double begun_s, double left_s) {
     struct connection *c = &q->connection[number];
     double wait_s = 0;
@@ -545,11 +545,13 @@ static void let_go(struct queues *q, int32_t number, double bits) {
     send_back(q, number, bits, c->held_begun_s);
 }
 
-/* A segment begins to cross the last link: the shaper of the lab netns hands it on whole as soon as those before it have
- * left. A receiver waits before it acknowledges a single packet: for data of its own to send it with, or for more. */
+/* A segment begins to cross the last link. After queues_grow its receiver has it, for the shaper of the lab netns hands it
+ * on whole as soon as those before it have left. A receiver waits before it acknowledges a single packet: for data of its own to send it with, or for more. */
 static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s) {
     struct connection *c = &q->connection[number];
-    if (c->held_bits > 0) {
+    if (!q->grows) {
+        foresee(q, number, bits, begun_s, q->port[c->path[c->hops - 1]].free_s);
+    } else if (c->held_bits > 0) {
         let_go(q, number, bits);
     } else if (bits < PACKET_BITS + 1) {
         c->held_bits = bits;
@@ -613,13 +615,10 @@ static void start(struct queues *q, int32_t l) {
         end(q, l, number, segment->ends);
         q->foreign -= c->is_flow;
         c->came_bits += segment->bits;
-        if (!q->grows)
-            foresee(q, number, segment->bits, segment->begun_s, p->free_s);
-        struct segment ended = *segment;
+        double bits = segment->bits, begun_s = segment->begun_s;
         segment->next = q->unused;
         q->unused = s;
-        if (q->grows) /* it may move the segments, and use this one again, as what follows may */
-            acknowledge(q, number, ended.bits, ended.begun_s);
+        acknowledge(q, number, bits, begun_s); /* it may move the segments, and use this one again, as what follows may */
     }
     if (q->grows && !is_end) /* first of all, for the port may be free again at once, and nothing overtakes this segment */
         come(q, c->path[++segment->hop], s);

@@ -15,7 +15,7 @@ from testbed.workloads.play.compiled import Compiled, checked
 
 
 class Queues(Compiled):
-    """A network whose senders no later link slows down."""
+    """A network whose senders no later link slows down before a send buffer, or a window (:meth:`grow`), is full."""
 
     engine = "queues"
 

@@ -154,12 +154,13 @@ def test_a_window_that_has_grown_stays() -> None:
     assert took_s[1] < 4.0
 
 
-def queued_bytes(rate_bps: float, slowest_bps: float | None = None) -> float:
-    """The most of a lone connection with windows that waits at its first link in the second half of a message, with a
-    slower link behind the first one if there is one."""
+def queued_bytes(rate_bps: float, slowest_bps: float | None = None, *, grows: bool = True) -> float:
+    """The most of a lone connection that waits at its first link in the second half of a message, with a slower link
+    behind the first one if there is one."""
     rates = [rate_bps] * 2 if slowest_bps is None else [rate_bps, rate_bps, slowest_bps, slowest_bps]
     made = Queues(np.array(rates))
-    made.grow()
+    if grows:
+        made.grow()
     made.send(made.connect([0] if slowest_bps is None else [0, 2]), 20_000_000)
     most_bytes, took_s = 0.0, 8 * 20_000_000 / min(rates)
     made.advance(took_s / 2)
@@ -183,6 +184,11 @@ def test_two_segments_are_in_a_queue_that_holds_more_than_a_millisecond(
 ) -> None:
     """So it is where a link is slow, and where round trips are long for what waits behind a router."""
     assert queued_bytes(rate_bps, slowest_bps) == pytest.approx(2 * LARGE_BYTES)
+
+
+def test_without_windows_a_third_segment_finds_room() -> None:
+    """Equal segments are a bit less than full, so two of them are less than two segments."""
+    assert queued_bytes(1e9, grows=False) / SEGMENT_BYTES == pytest.approx(3, abs=0.01)
 
 
 @pytest.mark.parametrize(("packets", "is_delayed"), [(0.5, True), (2.0, False)])

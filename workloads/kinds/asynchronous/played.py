@@ -178,11 +178,10 @@ class Played:
         known = list(ledger.given)
         for turn, released in enumerate(sorted(ledger.release(), key=lambda other: (other - rank) % world)):
             update, applied_s = server.updates_of[released]
+            worker = self._workers[released]
             news_bytes = REPLY.size + NUMBERS.size * (ledger.version - known[released])
-            given = partial(
-                self._given, self._workers[released], server.number, update, ledger.version, now_s - applied_s
-            )
-            write = partial(self._write, server, self._workers[released].node, news_bytes, given)
+            given = partial(self._given, worker, server.number, update, ledger.version, now_s - applied_s)
+            write = partial(self._write, server, worker.node, news_bytes, given)
             self._wires.at(now_s + turn * self._bytes[server.number] / WRITTEN_BYTES_PER_S, write)
         if server.number == 0:
             self._asked.done(ledger.version // world)
