@@ -3,6 +3,7 @@
     python benchmarks/simulator.py [--all]         # engines: the time that they take, and the time that they simulate
     python benchmarks/simulator.py --play queues 'star(hosts=65536)' ring  # one network
     python benchmarks/simulator.py --runs          # whole runs: many iterations beside few, and memory
+    python benchmarks/simulator.py --sizes         # 1,024 hosts beside planning alone, 65,536 hosts beside 1,024
     python benchmarks/simulator.py --emulate RUN   # a new run: each scheme on each network, about 5 minutes a repeat
     python benchmarks/simulator.py --emulate RUN --scheme two_level  # on each of its networks
     python benchmarks/simulator.py --emulate RUN --jobs  # pairs of jobs that share links, about 2 minutes a repeat
@@ -19,6 +20,10 @@ minute, with ``--all`` all.
 
 Whole runs: processor time of `testbed run` with 3 and with 100 iterations on 432 servers, start included, and the most
 memory that it had with 1,024.
+
+Sizes: processor time of planning and playing `ring` in full on 1,024 hosts beside that of `testbed forest` (each with
+the start of Python), of `halving_doubling` there, and of playing one class for all on 65,536 hosts, medians of
+interleaved processes. The last is beside playing in full, and beside planning and playing in full, start not included.
 
 Emulation: GST of VALID trials, from the first of three iterations that are within 1 % of each other on. Nothing else
 should use the machine. An error is simulated over emulated GST, less 1, of a scheme on a network. If there are several
@@ -160,6 +165,7 @@ ALIKE, SETTLED, LOTS = 1.01, 3, 25
 BY_UPDATE = {"asynchronous", "fabric", "fabric_sync"}
 """Kinds of trial whose workers get apart, so that the second half of iterations counts."""
 FEW, MANY, MOST_RATIO, MOST_MB = 3, 100, 3.0, 300
+LARGE, LARGEST, LESS, TIMES = "star(hosts=1024)", "star(hosts=65536)", 100, 5
 RUN = """
 name: simulator-runs
 lab: simulator
@@ -183,7 +189,9 @@ ALIKE_RUNS = (
 
 
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
-    """Play a synchronisation: simulated time, processor time of the play and of all (s), and memory (MiB)."""
+    """Play a synchronisation: simulated time, processor time of planning, of the play and of all (s), and memory
+    (MiB)."""
+    planned_s = time.process_time()
     topology = build_topology(network, rate_bps=RATE_BPS)
     plan = build_plan(scheme, topology, [FLOATS])
     gradient = Gradient((FLOATS,), (range(1),), ((0, FLOATS),))
@@ -198,6 +206,7 @@ def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     child_s = child.ru_utime + child.ru_stime
     return {
         "simulated_s": max(at_s for at_s, _ in told),
+        "plan_s": began_s - planned_s,
         "play_s": child_s or play_s,
         "all_s": time.process_time() + child_s,
         "mib": mine.ru_maxrss / 1024,
@@ -210,10 +219,7 @@ def engines(rows: Sequence[Row], *, judge_all: bool) -> bool:
     for row in rows:
         played: dict[str, dict[str, float]] = {}
         for engine in ENGINES if row.is_quick or judge_all else ("queues", "fluid"):
-            told = subprocess.run(
-                [sys.executable, __file__, "--play", engine, row.network, row.scheme], check=True, capture_output=True
-            )
-            played[engine] = json.loads(told.stdout)
+            played[engine] = _played(engine, row.network, row.scheme)
         ours, judge = played["fluid"], played.get("simgrid")
         seen = ["-"] * 3
         if judge is not None:
@@ -229,6 +235,13 @@ def engines(rows: Sequence[Row], *, judge_all: bool) -> bool:
     head = ("network", "scheme", "queues", *own, "shares", *own, "SimGrid", "ratio", "off", "in C++")
     print(columns(head, cells, left=2))
     return reached
+
+
+def _played(engine: str, network: str, scheme: str) -> dict[str, float]:
+    """Play in a process of its own."""
+    command = [sys.executable, __file__, "--play", engine, network, scheme]
+    played: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return played
 
 
 def _numbers(played: Mapping[str, float]) -> list[str]:
@@ -258,13 +271,43 @@ def _run(network: str, scheme: str, compute: str, scale: int, iterations: int) -
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder) / "spec.yaml"
         spec.write_text(RUN.format(network=network, scheme=scheme, compute=compute, scale=scale, iterations=iterations))
-        command = module_command("testbed", "run", str(spec), "--out", str(Path(folder) / "run"), "--quiet", "0")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+        return _used("run", str(spec), "--out", str(Path(folder) / "run"), "--quiet", "0")
+
+
+def _used(*words: str) -> tuple[float, float]:
+    """Run testbed; return its processor time (s) and the most memory that it had (MB)."""
+    with subprocess.Popen(module_command("testbed", *words), stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"testbed run ended with exit status {process.returncode}")
+        sys.exit(f"testbed {words[0]} ended with exit status {process.returncode}")
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
+
+
+def sizes() -> bool:
+    """Print what the size of a network costs; return whether it is as little as asked."""
+    forest_s, full, swapped, alike = [], [], [], []
+    for _ in range(TIMES):
+        forest_s.append(_used("forest", "ring", LARGE)[0])
+        full.append(_played("queues", LARGE, "ring"))
+        swapped.append(_played("queues", LARGE, "halving_doubling"))
+        alike.append(_played("queues", LARGEST, "ring"))
+
+    def median_s(plays: Sequence[Mapping[str, float]], *parts: str) -> float:
+        return statistics.median(sum(each[part] for part in parts) for each in plays)
+
+    play_s, alike_s = median_s(full, "play_s"), median_s(alike, "play_s")
+    planned_s = median_s(full, "plan_s", "play_s")
+    ratio, asked = median_s(full, "all_s") / statistics.median(forest_s), 2.0
+    swaps, swaps_asked = median_s(swapped, "play_s") / play_s, 20.0
+    rows = (
+        (f"ring, {LARGE}: all, over `testbed forest`", f"{ratio:.2f}", f"{asked:g}"),
+        (f"halving_doubling over ring, {LARGE}: play", f"{swaps:.2f}", f"{swaps_asked:g}"),
+        (f"ring, {LARGEST} over {LARGE}: play", f"1/{play_s / alike_s:.0f}", f"1/{LESS}"),
+        (f"    the same over planning and play ({alike_s:.4f} s)", f"1/{planned_s / alike_s:.0f}", "-"),
+    )
+    print(columns(("what", "seen", "asked"), rows, left=1))
+    return ratio <= asked and swaps <= swaps_asked and play_s >= LESS * alike_s
 
 
 def specs(only: str | None) -> dict[str, str]:
@@ -442,6 +485,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--runs", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--emulate", type=Path, metavar="RUN")
     parser.add_argument("--scheme", help="with --emulate: this one alone")
     parser.add_argument("--repeats", type=int, default=1, help="with --emulate: how often each trial runs; default 1")
@@ -456,6 +500,8 @@ def main() -> int:
         return 0
     if asked.runs:
         return 0 if runs() else 1
+    if asked.sizes:
+        return 0 if sizes() else 1
     if asked.emulate:
         what = next((what for what in ("jobs", "updates", "scheduled") if getattr(asked, what)), "schemes")
         emulate(asked.emulate, specs(asked.scheme)[what], asked.repeats)

@@ -16,7 +16,7 @@ from testbed.base.errors import MemoryLimitError
 from testbed.topologies.model import Topology
 
 LIBRARY = "testbed.workloads.play._play"
-VERSION = 12
+VERSION = 13
 """Version of the compiled library; ``fluid.c`` has the same."""
 POINTER, WHOLE, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 INTEGERS = ctypes.POINTER(ctypes.c_int32)
@@ -59,7 +59,7 @@ FUNCTIONS = (
     ("arena_tell", WHOLE, [POINTER]),
     ("arena_free", None, [POINTER]),
     ("player_new", POINTER, [POINTER, POINTER]),
-    ("player_begin", ctypes.c_int, [POINTER, WHOLE, *[POINTER] * 8, ctypes.c_int]),
+    ("player_begin", ctypes.c_int, [POINTER, WHOLE, *[POINTER] * 7, ctypes.c_int]),
     ("player_end_after", None, [POINTER, WHOLE]),
     ("player_given", ctypes.POINTER(REAL), [POINTER]),
     ("player_carried", ctypes.POINTER(REAL), [POINTER]),

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define VERSION 12       /* compiled.py takes no other one */
+#define VERSION 13       /* compiled.py takes no other one */
 #define EQUAL 1e-9      /* shares, and ends of messages, that differ by less (relative) are the same */
 #define ULPS 1e-15      /* of now: a step of time that rounding would swallow */
 
@@ -174,7 +174,7 @@ static int share(struct fluid *f) {
                 c->rate_bps = least;
                 for (int64_t h = 0; h < c->hops; h++) {
                     f->sharing[c->path[h]]--;
-                    f->free_bps[c->path[h]] = fmax(0, f->free_bps[c->path[h]] - least);
+                    f->free_bps[c->path[h]] = larger(0, f->free_bps[c->path[h]] - least);
                 }
             }
         }
@@ -221,20 +221,20 @@ int64_t fluid_advance(struct fluid *f, double until_s) {
         if (c->left_bits <= 0)
             step_s = 0;
         else if (c->rate_bps > 0)
-            step_s = fmin(step_s, c->left_bits / c->rate_bps);
+            step_s = smaller(step_s, c->left_bits / c->rate_bps);
     }
     bool is_end = f->now_s + step_s <= until_s && isfinite(step_s);
     if (!is_end) {
         if (!isfinite(until_s))
             return 0;
-        step_s = fmax(0, until_s - f->now_s);
+        step_s = larger(0, until_s - f->now_s);
     }
-    f->now_s = is_end ? f->now_s + step_s : fmax(f->now_s, until_s);
+    f->now_s = is_end ? f->now_s + step_s : larger(f->now_s, until_s);
     int64_t count = 0;
     for (int64_t i = 0; i < f->busy; i++) {
         struct connection *c = &f->connection[f->active[i]];
         c->left_bits -= c->rate_bps * step_s;
-        if (is_end && c->left_bits <= fmax(EQUAL * messages_first(&c->messages), c->rate_bps * f->now_s * ULPS))
+        if (is_end && c->left_bits <= larger(EQUAL * messages_first(&c->messages), c->rate_bps * f->now_s * ULPS))
             f->ended[count++] = f->active[i];
     }
     qsort(f->ended, (size_t)count, sizeof *f->ended, by_number);

@@ -2,13 +2,10 @@
 
 #pragma once
 
-#include <stdint.h>
-#include <stdlib.h>
-
-#define NO_MEMORY (-1)
+#include "common.h"
 
 struct messages {
-    double *sizes; /* `room` places; the messages are in `count` of them, from `first` on */
+    double *sizes; /* `room` places, a power of two; the messages are in `count` of them, from `first` on */
     int64_t room, first, count;
 };
 
@@ -19,13 +16,13 @@ static inline int messages_put(struct messages *m, double bits) {
         if (!more)
             return NO_MEMORY;
         for (int64_t i = 0; i < m->count; i++)
-            more[i] = m->sizes[(m->first + i) % m->room];
+            more[i] = m->sizes[(m->first + i) & (m->room - 1)];
         free(m->sizes);
         m->sizes = more;
         m->room = room;
         m->first = 0;
     }
-    m->sizes[(m->first + m->count++) % m->room] = bits;
+    m->sizes[(m->first + m->count++) & (m->room - 1)] = bits;
     return 0;
 }
 
@@ -33,6 +30,6 @@ static inline int messages_put(struct messages *m, double bits) {
 static inline double messages_first(const struct messages *m) { return m->sizes[m->first]; }
 
 static inline void messages_drop(struct messages *m) {
-    m->first = (m->first + 1) % m->room;
+    m->first = (m->first + 1) & (m->room - 1);
     m->count--;
 }

@@ -5,17 +5,14 @@
  * connection that carries it says which nodes it is between. Time is in seconds, sizes are in bits.
  */
 
+#include "common.h"
+
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define NO_MEMORY (-1)
 #define ROOT (-1)
 #define ABSENT (-2)
-#define COUNT_BITS 30
-#define SUMMED (1u << 30)  /* by chunk and node: a later chunk may leave, as this one's sum has come */
+#define SUMMED (1u << 30)  /* by chunk and node, above a count: a later chunk may leave, as this one's sum has come */
 #define PARKED (1u << 31)  /* the chunk waits for an earlier one's sum */
 #define NOTES 4            /* numbers of a worker in an iteration, see player_begin */
 #define SUMS 2             /* the last phase of steps: what they wait for is the gradient */
@@ -73,6 +70,7 @@ struct tables {
     const int32_t *draw_from;
     /* by rank and bucket, where forward passes begin early: sums that come in an iteration */
     const int32_t *parts;
+    const int32_t *node; /* by rank */
 };
 
 /* What happens, by `what`, from 0 on: 2 chunk + (down), then messages of steps. Below 0, ~what is a bucket that is
@@ -177,18 +175,6 @@ struct arena {
     double now_s, last_s;
     bool is_changing, lacks_memory;
 };
-
-static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
-    if (count < *room)
-        return true;
-    int64_t more = *room ? 2 * *room : 64;
-    void *moved = realloc(*(void **)array, (size_t)more * size);
-    if (!moved)
-        return false;
-    *(void **)array = moved;
-    *room = more;
-    return true;
-}
 
 static void forget(struct player *p, int64_t i) {
     struct iteration *it = p->iteration[i];
@@ -315,7 +301,7 @@ static struct message heap_take(struct heap *heap) {
 
 static void put_later(struct player *p, double at_s, struct message message) { heap_put(p, &p->later, at_s, message); }
 
-static void append(struct player *p, struct line *line, struct message message) {
+static inline void append(struct player *p, struct line *line, const struct message *message) {
     int32_t m = p->unused;
     if (m >= 0) {
         p->unused = p->message[m].next;
@@ -325,8 +311,8 @@ static void append(struct player *p, struct line *line, struct message message) 
         p->arena->lacks_memory = true;
         return;
     }
-    message.next = -1;
-    p->message[m] = message;
+    p->message[m] = *message;
+    p->message[m].next = -1;
     if (line->first < 0)
         line->first = m;
     else
@@ -356,7 +342,7 @@ static double bits_of(const struct player *p, int32_t what) {
 /* Give the network the next of the messages of a way that wait. */
 static void hand_over(struct player *p, int32_t way) {
     struct message m = heap_take(&p->outbox[way]);
-    append(p, &p->sent[way], m);
+    append(p, &p->sent[way], &m);
     if (p->arena->n.send(p->arena->n.state, p->connection[way], bits_of(p, m.what)) < 0)
         p->arena->lacks_memory = true;
 }
@@ -369,7 +355,7 @@ static double choose(void *arena, int64_t number) {
     if (!p->outbox[sender->way].count)
         return -1;
     struct message m = heap_take(&p->outbox[sender->way]);
-    append(p, &p->sent[sender->way], m);
+    append(p, &p->sent[sender->way], &m);
     return bits_of(p, m.what);
 }
 
@@ -405,7 +391,7 @@ static void send_over(struct player *p, int64_t i, int32_t what, int32_t way) {
             hand_over(p, way);
         return;
     }
-    append(p, &p->sent[way], m);
+    append(p, &p->sent[way], &m);
     if (arena->n.send(arena->n.state, number, bits) < 0)
         arena->lacks_memory = true;
 }
@@ -438,7 +424,7 @@ static void send_chunk(struct player *p, int64_t i, int32_t node, int32_t what, 
     double *due_s = &p->due_s[rank * t->jitters + (what & 1 ? t->down_step : t->up_step)[place]];
     if (*due_s < 0) {
         double late_s = p->drawn_s[i * t->draw_from[t->workers] + t->draw_from[rank] + p->draws[rank]++];
-        *due_s = p->latest_s[rank] = fmax(now_s, p->latest_s[rank]) + late_s;
+        *due_s = p->latest_s[rank] = larger(now_s, p->latest_s[rank]) + late_s;
     }
     if (*due_s <= now_s) {
         send(p, i, what, pair);
@@ -532,9 +518,9 @@ static double pass_forward(struct player *p, int64_t i, int32_t rank) {
     const double *forward_s = p->forward_s + ((i + 1) * t->workers + rank) * t->buckets;
     double *pass_s = p->passes_s + 2 * (i * t->workers + rank), end_s = pass_s[0] = summed_s[t->buckets - 1];
     for (int64_t bucket = t->buckets; bucket--;)
-        end_s = fmax(end_s, summed_s[bucket]) + forward_s[bucket];
+        end_s = larger(end_s, summed_s[bucket]) + forward_s[bucket];
     pass_s[1] = end_s;
-    return fmax(0, end_s - p->arena->now_s);
+    return larger(0, end_s - p->arena->now_s);
 }
 
 /* A worker that has all sums of an iteration, and has sent all that jitter held back, begins the next one. */
@@ -569,18 +555,21 @@ static void look(struct player *p, int64_t i, int32_t node) {
 
 static void take(struct player *p, int64_t i, int32_t node, int32_t what) {
     const struct tables *t = &p->t;
-    int32_t k = what / 2, below = t->below[t->klass[k] * t->nodes + node];
-    if (what & 1)
+    int32_t k = what / 2;
+    if (what & 1) {
         sum_came(p, i, node, k);
-    else if (below == 1 ||
-             (++p->iteration[i]->state[k * t->nodes + node] & ((1u << COUNT_BITS) - 1)) == (uint32_t)below)
-        reduced(p, i, node, k);
+    } else {
+        uint32_t *state = &p->iteration[i]->state[k * t->nodes + node];
+        int32_t below = t->below[t->klass[k] * t->nodes + node];
+        if (below == 1 || (++*state & (SUMMED - 1)) == (uint32_t)below)
+            reduced(p, i, node, k);
+    }
     p->iteration[i]->missing[node]--;
     p->iteration[i]->left--;
     look(p, i, node);
 }
 
-static void come(struct player *p, struct message m);
+static void come(struct player *p, const struct message *m);
 
 /* A node has its own part of a bucket. */
 static void complete(struct player *p, int64_t i, int32_t node, int32_t bucket) {
@@ -602,8 +591,10 @@ static void complete(struct player *p, int64_t i, int32_t node, int32_t bucket) 
         if (!p->t.ordered)
             continue;
         p->is_blocked[m.way] = false;
-        while (p->blocked[m.way].first >= 0 && !p->is_blocked[m.way] && !p->arena->lacks_memory)
-            come(p, take_first(p, &p->blocked[m.way]));
+        while (p->blocked[m.way].first >= 0 && !p->is_blocked[m.way] && !p->arena->lacks_memory) {
+            struct message next = take_first(p, &p->blocked[m.way]);
+            come(p, &next);
+        }
     }
 }
 
@@ -684,7 +675,7 @@ static void go_on(struct player *p, int64_t i, int32_t node) {
     bool is_first = !a->taken;
     int32_t step = p->queue[t->step_from[rank] + a->taken++];
     const double *time_s = p->ready_s + i * (t->steps + t->workers);
-    double begun_s = fmax(p->there_s[step], a->free_s);
+    double begun_s = larger(p->there_s[step], a->free_s);
     notes[1 + t->phase[step]] += begun_s - a->free_s;
     a->free_s = begun_s + time_s[step] + (is_first ? time_s[t->steps + rank] : 0);
     a->is_busy = true;
@@ -755,57 +746,57 @@ static void begin_worker(struct player *p, int64_t i, int32_t node, double start
 }
 
 /* A message of a chunk has come. Where buckets overtake, one that waits for its bucket blocks its connection. */
-static void come(struct player *p, struct message m) {
-    int64_t own = m.node * p->t.buckets + p->t.bucket[m.what / 2];
-    struct iteration *it = p->iteration[m.iteration];
-    if (p->t.ordered && p->is_blocked[m.way]) {
-        append(p, &p->blocked[m.way], m);
-    } else if (!(m.what & 1) && it->lacks[own]) {
+static void come(struct player *p, const struct message *m) {
+    int64_t own = m->node * p->t.buckets + p->t.bucket[m->what / 2];
+    struct iteration *it = p->iteration[m->iteration];
+    if (p->t.ordered && p->is_blocked[m->way]) {
+        append(p, &p->blocked[m->way], m);
+    } else if (!(m->what & 1) && it->lacks[own]) {
         append(p, &it->held[own], m);
         if (p->t.ordered)
-            p->is_blocked[m.way] = true;
+            p->is_blocked[m->way] = true;
     } else {
-        take(p, m.iteration, m.node, m.what);
+        take(p, m->iteration, m->node, m->what);
     }
 }
 
-static void happen(struct player *p, struct message m) {
+static void happen(struct player *p, const struct message *m) {
     if (p->is_over)
         return;
-    if (m.what < 0) {
-        if (m.iteration == p->opened)
+    if (m->what < 0) {
+        if (m->iteration == p->opened)
             open_next(p);
-        int64_t what = ~m.what - p->t.buckets;
+        int64_t what = ~m->what - p->t.buckets;
         if (p->arena->lacks_memory)
             return;
         if (what < 0)
-            complete(p, m.iteration, m.node, ~m.what);
+            complete(p, m->iteration, m->node, ~m->what);
         else if (what < p->t.steps)
-            end_step(p, m.iteration, m.node, (int32_t)what);
+            end_step(p, m->iteration, m->node, (int32_t)what);
         else if (what > p->t.steps) {
-            send(p, m.iteration, (int32_t)(what - p->t.steps - 1), m.next);
-            p->held_back[p->t.rank[m.node]]--;
-            look(p, m.iteration, m.node);
+            send(p, m->iteration, (int32_t)(what - p->t.steps - 1), m->next);
+            p->held_back[p->t.rank[m->node]]--;
+            look(p, m->iteration, m->node);
         } else
-            begin_steps(p, m.iteration, m.node, p->arena->now_s);
-    } else if (m.what >= 2 * p->t.chunks) {
-        int32_t tensor = (int32_t)(m.what - 2 * p->t.chunks);
+            begin_steps(p, m->iteration, m->node, p->arena->now_s);
+    } else if (m->what >= 2 * p->t.chunks) {
+        int32_t tensor = (int32_t)(m->what - 2 * p->t.chunks);
         if (++p->parts[tensor] < ways_of(p, p->t.tensor_pair[tensor]))
             return;
         p->parts[tensor] = 0;
-        tensor_came(p, p->t.rank[m.node], tensor, p->arena->now_s);
-        go_on(p, m.iteration, m.node);
+        tensor_came(p, p->t.rank[m->node], tensor, p->arena->now_s);
+        go_on(p, m->iteration, m->node);
     } else {
         come(p, m);
     }
-    if (!p->arena->lacks_memory && !p->iteration[m.iteration]->left)
-        forget(p, m.iteration);
+    if (!p->arena->lacks_memory && !p->iteration[m->iteration]->left)
+        forget(p, m->iteration);
 }
 
-static void note(struct player *p, struct message m) {
+static void note(struct player *p, const struct message *m) {
     struct arena *a = p->arena;
     if (grow(&a->happened, &a->happened_room, a->happened_count, sizeof *a->happened))
-        a->happened[a->happened_count++] = (struct event){p, m};
+        a->happened[a->happened_count++] = (struct event){p, *m};
     else
         a->lacks_memory = true;
 }
@@ -821,8 +812,8 @@ static void note(struct player *p, struct message m) {
  * has begun the next.
  */
 int player_begin(struct player *p, int64_t iterations, const double *ready_s, const double *start_s,
-                 const int32_t *workers, double *notes, const double *drawn_s, double *sums_s, const double *forward_s,
-                 double *passes_s, int to_the_end) {
+                 double *notes, const double *drawn_s, double *sums_s, const double *forward_s, double *passes_s,
+                 int to_the_end) {
     struct arena *arena = p->arena;
     forget_all(p);
     p->iteration = calloc((size_t)iterations, sizeof *p->iteration);
@@ -837,9 +828,9 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
     p->passes_s = passes_s;
     for (int64_t m = 0; m < p->t.tensors; m++)
         p->is_there[m] = true; /* until a worker begins, all that comes is early */
-    for (int64_t rank = 0; rank < p->t.workers; rank++)
+    for (int64_t rank = 0; p->t.steps && rank < p->t.workers; rank++)
         p->agenda[rank] = (struct agenda){.early_first = -1, .is_busy = true};
-    for (int32_t rank = 0; rank < p->t.workers; rank++) {
+    for (int32_t rank = 0; p->t.jitters && rank < p->t.workers; rank++) {
         begin_draws(p, rank);
         p->held_back[rank] = 0;
     }
@@ -850,7 +841,7 @@ int player_begin(struct player *p, int64_t iterations, const double *ready_s, co
     arena->now_s = arena->last_s = arena->n.now(arena->n.state);
     open_next(p);
     for (int64_t rank = 0; rank < p->t.workers && !arena->lacks_memory; rank++)
-        begin_worker(p, 0, workers[rank], start_s[rank]);
+        begin_worker(p, 0, p->t.node[rank], start_s[rank]);
     return arena->lacks_memory ? NO_MEMORY : 0;
 }
 
@@ -861,7 +852,7 @@ static double later_of(const struct player *p) { return p->later.count ? p->late
 double arena_later(const struct arena *a) {
     double next_s = INFINITY;
     for (int64_t i = 0; i < a->players; i++)
-        next_s = fmin(next_s, later_of(a->player[i]));
+        next_s = smaller(next_s, later_of(a->player[i]));
     return next_s;
 }
 
@@ -869,7 +860,7 @@ double arena_later(const struct arena *a) {
 static void arrive(struct arena *a, int32_t connection) {
     struct player *p = a->sender[connection].player;
     int32_t way = a->sender[connection].way;
-    double came_s = fmax(a->now_s + p->t.delay_s[way], p->came_s[way]);
+    double came_s = larger(a->now_s + p->t.delay_s[way], p->came_s[way]);
     struct message m = take_first(p, &p->sent[way]);
     p->carried[way] += bits_of(p, m.what);
     if (p->t.ordered && p->sent[way].first < 0 && p->outbox[way].count) /* a network that does not ask */
@@ -878,7 +869,7 @@ static void arrive(struct arena *a, int32_t connection) {
     if (came_s > a->now_s)
         put_later(p, came_s, m);
     else
-        note(p, m);
+        note(p, &m);
 }
 
 /* Go on until workers have all sums, rates have to be changed at `changes_s`, or enough has happened. */
@@ -889,7 +880,7 @@ int arena_step(struct arena *a, double changes_s) {
         a->happened_count = 0;
         while (!a->happened_count && ((later_s = arena_later(a)) < INFINITY || a->n.busy(a->n.state))) {
             if (!a->is_changing) {
-                int64_t count = a->n.advance(a->n.state, fmin(changes_s, later_s));
+                int64_t count = a->n.advance(a->n.state, smaller(changes_s, later_s));
                 if (count < 0)
                     return NO_MEMORY;
                 a->now_s = a->n.now(a->n.state);
@@ -907,8 +898,10 @@ int arena_step(struct arena *a, double changes_s) {
             }
             a->is_changing = false;
             for (int64_t i = 0; i < a->players; i++)
-                while (later_of(a->player[i]) <= a->now_s)
-                    note(a->player[i], heap_take(&a->player[i]->later));
+                while (later_of(a->player[i]) <= a->now_s) {
+                    struct message m = heap_take(&a->player[i]->later);
+                    note(a->player[i], &m);
+                }
         }
         if (!a->happened_count)
             return OVER;
@@ -917,7 +910,7 @@ int arena_step(struct arena *a, double changes_s) {
         if (a->events > a->most_at_once)
             return STANDS_STILL;
         for (int64_t at = 0; at < a->happened_count && !a->lacks_memory; at++)
-            happen(a->happened[at].player, a->happened[at].message);
+            happen(a->happened[at].player, &a->happened[at].message);
         if (a->lacks_memory)
             return NO_MEMORY;
         handled += a->happened_count;

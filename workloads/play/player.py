@@ -37,7 +37,7 @@ ARRAYS = (
     *("parent", "below", "forward_from", "forward", "up", "down", "rank", "first_class", "missing"),
     *("way_from", "path_from", "path", "to", "shares", "delay_s"),
     *("step_from", "needs", "then", "phase", "give_from", "taker", "tensor_pair", "taken_from", "taken", "tensor_bits"),
-    *("up_step", "down_step", "draw_from", "parts"),
+    *("up_step", "down_step", "draw_from", "parts", "node"),
 )
 NOTES = 4
 """Numbers of a worker in an iteration of steps: when its gradient was ready, and for how long it had no step to take,
@@ -91,6 +91,7 @@ class Player:
             **{name: getattr(work, name) for name in ARRAYS if hasattr(work, name)},
             **work.by_worker,
             **work.late.tables,
+            "node": np.array(work.workers, np.int32),
             "bits": 8 * (work.chunk_bytes / arena.goodput),
             "tensor_bits": 8 * (work.steps.message_bytes / arena.goodput),
             "way_from": self._way_from,
@@ -204,7 +205,6 @@ class Player:
         start = np.ascontiguousarray(np.zeros(count) if start_s is None else start_s, float)
         if not (np.isfinite(ready).all() and np.isfinite(start).all()):  # time would never get there
             raise ValueError("a bucket that is never complete, or a worker that never begins")
-        workers = np.array(self._work.workers, np.int32)
         self.notes = np.zeros((len(ready) if len(self._work.steps) else 0, count, NOTES))
         draws = int(self._work.late.draw_from[-1])
         late = np.ascontiguousarray(np.zeros((len(ready), draws)) if late_s is None else late_s, float)
@@ -216,8 +216,8 @@ class Player:
         if len(forward) != passes:
             raise ValueError(f"{len(forward)} forward passes for {passes} iterations in which they begin early")
         self.passes_s = np.zeros((passes, count, 2))
-        self._begun = ready, start, workers, late, forward
-        arrays = ready, start, workers, self.notes, late, self.sums_s, forward, self.passes_s
+        self._begun = ready, start, late, forward
+        arrays = ready, start, self.notes, late, self.sums_s, forward, self.passes_s
         addresses = (each.ctypes.data for each in arrays)
         checked(self._library.player_begin(self._player, len(ready), *addresses, to_the_end))
 

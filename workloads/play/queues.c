@@ -13,8 +13,6 @@
 #include "messages.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SEGMENT_BITS (8.0 * 65536)       /* as much as TCP hands down at a time, unless queues_cut says another size */
@@ -126,18 +124,6 @@ struct queues {
     void *chooser;
 };
 
-static bool grow(void *array, int64_t *room, int64_t count, size_t size) {
-    if (count < *room)
-        return true;
-    int64_t more = *room ? 2 * *room : 64;
-    void *moved = realloc(*(void **)array, (size_t)more * size);
-    if (!moved)
-        return false;
-    *(void **)array = moved;
-    *room = more;
-    return true;
-}
-
 void queues_free(struct queues *q) {
     if (!q)
         return;
@@ -238,10 +224,10 @@ int64_t queues_connect(struct queues *q, const int32_t *path, int64_t hops) {
         return NO_MEMORY;
     double slowest_bps = INFINITY;
     for (int64_t i = 0; i < hops; i++)
-        slowest_bps = fmin(slowest_bps, q->port[path[i]].rate_bps);
+        slowest_bps = smaller(slowest_bps, q->port[path[i]].rate_bps);
     bool has_route = c->own_hops < hops; /* there is a router on the way */
-    double packets = has_route ? fmin(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)) : 0;
-    c->window_bits = q->grows ? fmax(LEAST_PACKETS, packets) * PACKET_BITS : INFINITY;
+    double packets = has_route ? smaller(MOST_PACKETS, floor(FIRST_S * slowest_bps / PACKET_BITS)) : 0;
+    c->window_bits = q->grows ? larger(LEAST_PACKETS, packets) * PACKET_BITS : INFINITY;
     if (q->grows)
         find_mate(q, (int32_t)q->connections);
     return q->connections++;
@@ -285,7 +271,7 @@ static struct event pop(struct queues *q) {
 /* Come back to a port when it is free. */
 static void schedule(struct queues *q, int32_t l) {
     struct port *p = &q->port[l];
-    double at_s = fmax(q->now_s, p->free_s);
+    double at_s = larger(q->now_s, p->free_s);
     if (isinf(at_s) || at_s == p->event_s)
         return;
     p->event_s = at_s;
@@ -320,7 +306,7 @@ static void widen(struct connection *c, double bits) {
 static double open_bits(const struct queues *q, const struct connection *c) {
     if (isinf(c->window_bits))
         return INFINITY;
-    double window_bits = fmin(c->window_bits, c->acknowledged_bits > SEGMENT_BITS / 2 ? INFINITY : q->segment_bits);
+    double window_bits = smaller(c->window_bits, c->acknowledged_bits > SEGMENT_BITS / 2 ? INFINITY : q->segment_bits);
     return PACKET_BITS * floor((window_bits - (c->sent_bits - c->acknowledged_bits) + 1) / PACKET_BITS);
 }
 
@@ -329,11 +315,11 @@ static void fill(struct queues *q, int32_t number) {
     struct connection *c = &q->connection[number];
     while (c->back_count && c->back[c->back_first].at_s <= q->now_s) {
         widen(c, c->back[c->back_first].bits);
-        c->back_first = (c->back_first + 1) % c->back_room;
+        c->back_first = (c->back_first + 1) & (c->back_room - 1);
         c->back_count--;
     }
     if (!c->is_full || c->buffered_bits - c->acknowledged_bits <= ROOM_AGAIN) {
-        c->buffered_bits = fmax(c->buffered_bits, fmin(c->given_bits, c->acknowledged_bits + BUFFER_BITS));
+        c->buffered_bits = larger(c->buffered_bits, smaller(c->given_bits, c->acknowledged_bits + BUFFER_BITS));
         c->is_full = c->buffered_bits < c->given_bits;
     }
 }
@@ -371,15 +357,15 @@ static void foresee(struct queues *q, int32_t number, double bits, double begun_
             return;
         }
         for (int32_t i = 0; i < c->back_count; i++)
-            more[i] = c->back[(c->back_first + i) % c->back_room];
+            more[i] = c->back[(c->back_first + i) & (c->back_room - 1)];
         free(c->back);
         c->back = more;
         c->back_room = room;
         c->back_first = 0;
     }
     if (c->back_count) /* none overtakes another */
-        at_s = fmax(at_s, c->back[(c->back_first + c->back_count - 1) % c->back_room].at_s);
-    c->back[(c->back_first + c->back_count++) % c->back_room] = (struct acknowledgement){at_s, bits};
+        at_s = larger(at_s, c->back[(c->back_first + c->back_count - 1) & (c->back_room - 1)].at_s);
+    c->back[(c->back_first + c->back_count++) & (c->back_room - 1)] = (struct acknowledgement){at_s, bits};
 }
 
 /* A place for a segment, or -1: there is no memory. */
@@ -418,12 +404,12 @@ static void ask(struct queues *q, int32_t number) {
 
 /* Say how large the next segment of a connection is that fills segments, and how many messages end with it. */
 static double next_filled(const struct queues *q, const struct connection *c, int32_t *ends) {
-    double bits = -c->begun_bits, most_bits = fmin(q->segment_bits, open_bits(q, c));
+    double bits = -c->begun_bits, most_bits = smaller(q->segment_bits, open_bits(q, c));
     *ends = 0;
     if (c->is_flow)
-        return fmin(most_bits, c->given_bits - c->sent_bits);
+        return smaller(most_bits, c->given_bits - c->sent_bits);
     for (int64_t i = 0; i < c->messages.count; i++) {
-        double more = c->messages.sizes[(c->messages.first + i) % c->messages.room];
+        double more = c->messages.sizes[(c->messages.first + i) & (c->messages.room - 1)];
         if (bits + more > most_bits)
             return most_bits;
         bits += more;
@@ -434,7 +420,7 @@ static double next_filled(const struct queues *q, const struct connection *c, in
 
 /* The pace at which the kernel takes a connection to send (tcp_update_pacing_rate). */
 static double pace_bps(const struct connection *c) {
-    double grown_bits = fmax(MOST_PACKETS * PACKET_BITS, 2 * c->most_bits);
+    double grown_bits = larger(MOST_PACKETS * PACKET_BITS, 2 * c->most_bits);
     return PACED_RATIO * (isinf(c->window_bits) ? grown_bits : c->window_bits) / c->round_s;
 }
 
@@ -442,7 +428,7 @@ static double pace_bps(const struct connection *c) {
  * has less than two of this size there, or less than what it may send in a millisecond. */
 static bool has_room(const struct queues *q, const struct connection *c, double bits) {
     double paced_bits = c->round_s > 0 ? PACED_S * pace_bps(c) : q->offered_bits;
-    return c->offered_bits + (q->grows ? ROUNDED_BITS : 0) < fmin(q->offered_bits, fmax(2 * bits, paced_bits));
+    return c->offered_bits + (q->grows ? ROUNDED_BITS : 0) < smaller(q->offered_bits, larger(2 * bits, paced_bits));
 }
 
 /* Say how large the next segment of a connection is that cuts each message into equal segments, and how many messages
@@ -462,7 +448,7 @@ static double next_equal(const struct queues *q, struct connection *c, int32_t *
 static void cut(struct queues *q, struct connection *c, int32_t ends) {
     c->offered_bits += c->each_bits;
     c->sent_bits += c->each_bits;
-    c->most_bits = fmax(c->most_bits, c->sent_bits - c->acknowledged_bits);
+    c->most_bits = larger(c->most_bits, c->sent_bits - c->acknowledged_bits);
     if (c->is_flow) {
         q->port[c->path[0]].others_bits += c->each_bits;
         q->foreign++;
@@ -601,8 +587,8 @@ static void start(struct queues *q, int32_t l) {
     }
     double begins_s = q->now_s;
     if (q->grows)
-        begins_s = fmax(p->free_s, q->now_s - fmax(BUCKET_S, BUCKET_PACKETS * PACKET_BITS / p->rate_bps));
-    p->free_s = fmax(begins_s + segment->bits / p->rate_bps, segment->tail_s);
+        begins_s = larger(p->free_s, q->now_s - larger(BUCKET_S, BUCKET_PACKETS * PACKET_BITS / p->rate_bps));
+    p->free_s = larger(begins_s + segment->bits / p->rate_bps, segment->tail_s);
     p->carried_bits += segment->bits;
     if (c->is_flow && segment->hop)
         p->others_bits += segment->bits;
@@ -664,12 +650,53 @@ static void come(struct queues *q, int32_t l, int32_t s) {
     serve(q, l);
 }
 
+/* Whether a message would be one segment that crosses all links of its way at once: they are free and equally fast,
+ * nothing waits on the way back, and all that its connection has sent has come. */
+static bool meets_nobody(const struct queues *q, const struct connection *c, double bits) {
+    if (q->fills || bits > q->segment_bits || c->sent_bits > c->came_bits || c->back_count || c->is_asking ||
+        c->is_waiting)
+        return false;
+    double rate_bps = q->port[c->path[0]].rate_bps;
+    for (int32_t hop = 0; hop < c->hops; hop++) {
+        const struct port *p = &q->port[c->path[hop]];
+        if (p->free_s > q->now_s || !isinf(p->event_s) || p->is_dark || p->rate_bps != rate_bps ||
+            q->port[c->path[hop] ^ 1].waiting_bits > 0)
+            return false;
+    }
+    return rate_bps > 0;
+}
+
+/* Send a message that meets nobody: offer, start and foresee would come to the same, link by link. */
+static void cross(struct queues *q, int32_t number, double bits) {
+    struct connection *c = &q->connection[number];
+    struct port *p = NULL;
+    double free_s = q->now_s + bits / q->port[c->path[0]].rate_bps;
+    for (int32_t hop = 0; hop < c->hops; hop++) {
+        p = &q->port[c->path[hop]];
+        p->free_s = free_s;
+        p->carried_bits += bits;
+    }
+    p->ending = number;
+    p->ends = 1;
+    schedule(q, c->path[c->hops - 1]);
+    c->buffered_bits = c->given_bits;
+    c->sent_bits += bits;
+    c->came_bits += bits;
+    c->most_bits = larger(c->most_bits, c->sent_bits - c->acknowledged_bits);
+    count_round(c, free_s - q->now_s);
+    widen(c, bits);
+}
+
 int queues_send(struct queues *q, int64_t number, double bits) {
     struct connection *c = &q->connection[number];
-    if (messages_put(&c->messages, bits) < 0)
-        return NO_MEMORY;
     q->messages++;
     c->given_bits += bits;
+    if (meets_nobody(q, c, bits)) {
+        cross(q, (int32_t)number, bits);
+        return q->lacks_memory ? NO_MEMORY : 0;
+    }
+    if (messages_put(&c->messages, bits) < 0)
+        return NO_MEMORY;
     offer(q, (int32_t)number);
     serve(q, c->path[0]);
     return q->lacks_memory ? NO_MEMORY : 0;
@@ -716,9 +743,9 @@ static void pay(struct queues *q, int32_t number) {
     if (!c->is_due)
         return;
     double own_bits = isinf(q->offered_bits) ? 2 * q->segment_bits : q->offered_bits; /* in its own queues */
-    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + fmax(0, own_bits - c->offered_bits);
+    double room_bits = UNSENT_BITS - (c->given_bits - c->sent_bits) + larger(0, own_bits - c->offered_bits);
     if (!c->is_full)
-        c->given_bits += fmax(0, fmin(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
+        c->given_bits += larger(0, smaller(room_bits, (q->now_s - c->paid_s) * c->rate_bps));
     c->paid_s = q->now_s;
     push(q, q->now_s + SLICE_S, number, DUE);
     offer(q, number);
@@ -869,7 +896,7 @@ static void wait_longer(const struct queues *q, struct connection *c) {
         c->again_s += PROBE_S;
         return;
     }
-    c->timeout_s = fmin(2 * c->timeout_s, LONGEST_TIMEOUT_S);
+    c->timeout_s = smaller(2 * c->timeout_s, LONGEST_TIMEOUT_S);
     c->again_s += c->timeout_s;
 }
 
@@ -972,7 +999,47 @@ static void be_free(struct queues *q, int32_t l) {
             return;
         p->ending = -1;
     }
-    serve(q, l);
+    if (p->first >= 0)
+        serve(q, l);
+}
+
+static void happen_at_port(struct queues *q, const struct event *e) {
+    if (e->what >= 0) {
+        if (e->at_s == q->port[e->what].event_s)
+            be_free(q, e->what);
+        return;
+    }
+    int32_t s = ~e->what, number = q->segment[s].connection;
+    if (number >= 0) {
+        come(q, q->connection[number].path[q->segment[s].hop], s);
+    } else {
+        q->segment[s].next = q->unused;
+        q->unused = s;
+    }
+}
+
+static void happen(struct queues *q, int32_t number, int32_t kind, bool has_end) {
+    struct connection *c = &q->connection[number];
+    switch (kind) {
+    case BACK:
+        c->is_awaited = false;
+        offer(q, number);
+        serve(q, c->path[0]);
+        break;
+    case ENDED:
+        tell(q, number, c->ended);
+        c->ended = 0;
+        break;
+    case HELD:
+        if (c->held_bits > 0 && c->held_s <= q->now_s)
+            let_go(q, number, 0);
+        break;
+    case DUE:
+        pay(q, number);
+        break;
+    case AGAIN:
+        try_again(q, number, has_end);
+    }
 }
 
 static int by_number(const void *a, const void *b) {
@@ -989,36 +1056,19 @@ int64_t queues_advance(struct queues *q, double until_s) {
         struct event e = pop(q);
         bool had_ended = q->ended_count > 0;
         q->now_s = e.at_s;
-        if (e.kind == BACK) {
-            q->connection[e.what].is_awaited = false;
-            offer(q, e.what);
-            serve(q, q->connection[e.what].path[0]);
-        } else if (e.kind == ENDED) {
-            tell(q, e.what, q->connection[e.what].ended);
-            q->connection[e.what].ended = 0;
-        } else if (e.kind == HELD) {
-            if (q->connection[e.what].held_bits > 0 && q->connection[e.what].held_s <= q->now_s)
-                let_go(q, e.what, 0);
-        } else if (e.kind == DUE)
-            pay(q, e.what);
-        else if (e.kind == AGAIN)
-            try_again(q, e.what, isfinite(until_s));
-        else if (e.what < 0 && q->segment[~e.what].connection < 0) {
-            q->segment[~e.what].next = q->unused;
-            q->unused = ~e.what;
-        } else if (e.what < 0)
-            come(q, q->connection[q->segment[~e.what].connection].path[q->segment[~e.what].hop], ~e.what);
-        else if (e.at_s == q->port[e.what].event_s)
-            be_free(q, e.what);
+        if (e.kind == AT_PORT)
+            happen_at_port(q, &e);
+        else
+            happen(q, e.what, e.kind, isfinite(until_s));
         if (q->lacks_memory)
             return NO_MEMORY;
         if (q->sending && isinf(until_s) && ++looks % LOOKS == 0 && !queues_moves(q))
             break;
         if (q->ended_count && !had_ended)
-            last_s = fmin(until_s, e.at_s * (1 + EQUAL));
+            last_s = smaller(until_s, e.at_s * (1 + EQUAL));
     }
     if (!q->ended_count && isfinite(until_s))
-        q->now_s = fmax(q->now_s, until_s);
+        q->now_s = larger(q->now_s, until_s);
     if (q->ended_count > 1)
         qsort(q->ended, (size_t)q->ended_count, sizeof *q->ended, by_number);
     q->messages -= q->ended_count;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.topologies.model import Topology
+from testbed.workloads.play.compiled import POINTER, REAL, WHOLE
 from testbed.workloads.play.queues import Queues
 
 LINKS, SEGMENT_BYTES, BUFFER_BYTES, STEP_S = 4, 65_536, 4_194_304, 10.0
@@ -73,6 +75,43 @@ def test_links_of_one_rate_pass_a_segment_on_without_a_delay() -> None:
     made.send(made.connect([0, 1, 2]), 1_000_000)
     assert made.advance() == [0]
     assert made.now_s == pytest.approx(1.0)
+
+
+NOTHING = ctypes.CFUNCTYPE(REAL, POINTER, WHOLE)(lambda *_: -1.0)
+"""Whoever asks it for messages has none."""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_message_that_meets_nobody_takes_as_long_as_link_by_link(seed: int) -> None:
+    """It crosses in one step what the messages of a connection that asks for more cross link by link."""
+    chance = np.random.default_rng(seed)
+    paths = [chance.permutation(LINKS)[: chance.integers(1, LINKS + 1)].tolist() for _ in range(3)]
+    sent = [
+        (at_s, chance.integers(3), chance.integers(1, 90_000), chance.integers(LINKS), chance.choice([1e6, 2e6, 4e6]))
+        for at_s in np.cumsum(chance.exponential(0.3, 80))
+    ]
+    seen = []
+    for asks in (False, True):
+        made, ended, carried = Queues(np.full(LINKS, 1e6)), list[int](), list[float]()
+        for path in paths:
+            connection = made.connect(path)
+            if asks:
+                calls = made.calls()
+                calls.ask(calls.state, connection, ctypes.cast(NOTHING, POINTER), None)
+        for at_s, connection, size, link, rate_bps in (*sent, (sent[-1][0] + 60, 0, 0, 0, 1e6)):
+            while not made.is_idle and made.now_s < at_s:
+                for each in made.advance(at_s):
+                    ended.append(each)
+                    carried.append(made.now_s)
+            made.advance(at_s)
+            carried += made.carried_bytes().tolist()
+            made.set_rate(link, rate_bps)
+            made.send(connection, size)
+        seen.append((ended, carried))
+    (ended, carried), (expected, expected_carried) = seen
+    assert ended == expected
+    assert Counter(ended) == Counter(connection for _, connection, *_ in sent)
+    assert carried == pytest.approx(expected_carried, rel=1e-12)
 
 
 def test_bytes_before_and_after_a_change_of_a_rate_add_up() -> None:
