@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,7 +30,10 @@ START_S = 120.0
 """Seconds for a host to start its worker."""
 END_S = 10.0
 PYTHON = "testbed_python"
-MOST_SAID = 500
+MOST_READ_BYTES, MOST_SAID = 20_000, 500
+TRIES = 5
+TAKEN = "Address already in use", "remote port forwarding failed"
+"""What ssh or a worker says of a port that somebody took meanwhile, here or there."""
 
 
 class Ssh(Dask):
@@ -52,19 +57,19 @@ class Ssh(Dask):
             opened.callback(self._end)
             cluster = LocalCluster(n_workers=0, host=LOOPBACK, dashboard_address=None)
             opened.callback(cluster.close)  # ends all workers
-            here = cluster.scheduler_address.rpartition("//")[2]
+            self._here = cluster.scheduler_address.rpartition("//")[2]
             for host in hosts:
-                self._processes[host.name] = self._begun(host, here)
-            super().__init__(here, trusts_network=False)
+                self._processes[host.name] = self._begun(host)
+            super().__init__(self._here, trusts_network=False)
             opened.callback(self._client.close)
-            self._wait(address)
+            self._wait(address, hosts)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
         self._opened.close()
 
-    def _begun(self, host: Host, here: str) -> subprocess.Popen[bytes]:
-        """Start a host's worker. It reaches the scheduler ``here`` by a port there, and is reached by a port here."""
+    def _begun(self, host: Host) -> subprocess.Popen[bytes]:
+        """Start a host's worker. It reaches the scheduler by a port there, and is reached by a port here."""
         scheduler, worker, contact = free_ports(3)
         python = str(host.variables.get(PYTHON) or sys.executable)
         words = [python, "-P", "-m", "distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{scheduler}"]
@@ -73,7 +78,7 @@ class Ssh(Dask):
         words += ["--contact-address", f"tcp://{LOOPBACK}:{contact}"]
         program, *options = ssh(host, self._folder)
         own = ["-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes"]  # ports belong to a connection of their own
-        ports = ["-R", f"{LOOPBACK}:{scheduler}:{here}", "-L", f"{LOOPBACK}:{contact}:{LOOPBACK}:{worker}"]
+        ports = ["-R", f"{LOOPBACK}:{scheduler}:{self._here}", "-L", f"{LOOPBACK}:{contact}:{LOOPBACK}:{worker}"]
         with self._log(host.name).open("wb") as log:
             return subprocess.Popen(
                 [program, *own, *ports, *options, shlex.join(words)],
@@ -86,19 +91,23 @@ class Ssh(Dask):
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
 
-    def _wait(self, address: str) -> None:
-        """Wait for all workers.
+    def _wait(self, address: str, hosts: Sequence[Host]) -> None:
+        """Wait for all workers. One of which a port was taken begins again with others.
 
         Raises:
             HostError: one does not come.
         """
         end_s = time.monotonic() + START_S
+        by_name, tries = {host.name: host for host in hosts}, Counter[str]()
         while lacking := self._processes.keys() - self.workers():
             for name in sorted(lacking):
                 ended = self._processes[name].poll() is not None
-                if ended or time.monotonic() > end_s:
-                    said = read_tail(self._log(name), MOST_SAID).decode(errors="replace").strip()
-                    why = said or f"nothing was said within {START_S:g} s"
+                said = read_tail(self._log(name), MOST_READ_BYTES).decode(errors="replace").strip()
+                if ended and any(words in said for words in TAKEN) and tries[name] < TRIES:
+                    tries[name] += 1
+                    self._processes[name] = self._begun(by_name[name])
+                elif ended or time.monotonic() > end_s:
+                    why = said[-MOST_SAID:] or f"nothing was said within {START_S:g} s"
                     fix = f"see that ssh reaches it, and that {PYTHON} in the inventory is a Python with testbed[dask]"
                     raise HostError(f"--on ssh://{address}: {name} starts no worker: {why}", fix=fix)
             time.sleep(0.1)

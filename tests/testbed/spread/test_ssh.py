@@ -12,6 +12,7 @@ import pytest
 
 from testbed.base.errors import HostError
 from testbed.base.python import code_command
+from testbed.spread import ssh
 from testbed.spread.dask import Dask
 from testbed.spread.ssh import Ssh
 from tests.packages import ROOT
@@ -47,6 +48,36 @@ def test_each_host_of_an_inventory_has_a_worker_until_the_end(hosts: Rehearsal) 
         assert workers_on(hosts)
     finally:
         engine.close()
+    until(lambda: not workers_on(hosts), 10.0)
+
+
+HOLD = "import socket; held = socket.create_server(('127.0.0.1', 0)); print(held.getsockname()[1], flush=True); input()"
+
+
+@pytest.mark.parametrize("place", range(3), ids=["scheduler there", "worker there", "worker here"])
+def test_a_worker_whose_port_somebody_took_begins_again(
+    hosts: Rehearsal, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    free, given = ssh.free_ports, list[list[int]]()
+    command = code_command(HOLD) if place == 2 else hosts.on(0, code_command(HOLD))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        held = int(holder.stdout.readline())
+
+        def ports(count: int) -> list[int]:
+            given.append(free(count))
+            if len(given) == 1:  # those of the first host
+                given[0][place] = held
+            return given[-1]
+
+        monkeypatch.setattr(ssh, "free_ports", ports)
+        engine = Ssh(str(hosts.write_inventory(outside=True)), trusts_network=False)
+        try:
+            assert sorted(engine.workers()) == hosts.names
+            assert len(given) == 3
+        finally:
+            engine.close()
+            holder.communicate("\n")
     until(lambda: not workers_on(hosts), 10.0)
 
 
