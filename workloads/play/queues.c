@@ -293,8 +293,8 @@ static void count_round(struct connection *c, double round_s) {
     c->round_s += c->round_s > 0 ? ROUND_SHARE * (round_s - c->round_s) : round_s;
 }
 
-/* Bits have been acknowledged. Without losses TCP's window grows by as much, as long as it is smaller than twice what was
- * under way at most. */
+/* Bits have been acknowledged. Without losses TCP's window grows by as much, as long as it is smaller than twice what
+ * was under way at most. */
 static void widen(struct connection *c, double bits) {
     c->acknowledged_bits += bits;
     if (c->window_bits < 2 * c->most_bits)
@@ -531,8 +531,9 @@ static void let_go(struct queues *q, int32_t number, double bits) {
     send_back(q, number, bits, c->held_begun_s);
 }
 
-/* A segment begins to cross the last link. After queues_grow its receiver has it, for the shaper of the lab netns hands it
- * on whole as soon as those before it have left. A receiver waits before it acknowledges a single packet: for data of its own to send it with, or for more. */
+/* A segment begins to cross the last link. After queues_grow its receiver has it, for the shaper of the lab netns hands
+ * it on whole as soon as those before it have left. A receiver waits before it acknowledges a single packet: for data of
+ * its own to send it with, or for more. */
 static void acknowledge(struct queues *q, int32_t number, double bits, double begun_s) {
     struct connection *c = &q->connection[number];
     if (!q->grows) {
@@ -777,7 +778,8 @@ int queues_moves(const struct queues *q) {
         int32_t number = e->what < 0 ? q->segment[~e->what].connection : e->kind == AT_PORT ? -1 : e->what;
         if (number < 0 || q->connection[number].is_flow)
             continue;
-        if (e->what < 0 || e->kind == ENDED || e->kind == BACK || e->kind == HELD || (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
+        if (e->what < 0 || e->kind == ENDED || e->kind == BACK || e->kind == HELD ||
+            (e->kind == AGAIN && !is_dark(q, &q->connection[number])))
             return true;
     }
     return false;
