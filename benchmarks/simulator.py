@@ -191,7 +191,7 @@ ALIKE_RUNS = (
 def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     """Play a synchronisation: simulated time, processor time of planning, of the play and of all (s), and memory
     (MiB)."""
-    planned_s = time.process_time()
+    plan_began_s = time.process_time()
     topology = build_topology(network, rate_bps=RATE_BPS)
     plan = build_plan(scheme, topology, [FLOATS])
     gradient = Gradient((FLOATS,), (range(1),), ((0, FLOATS),))
@@ -206,7 +206,7 @@ def play(engine: str, network: str, scheme: str) -> dict[str, float]:
     child_s = child.ru_utime + child.ru_stime
     return {
         "simulated_s": max(at_s for at_s, _ in told),
-        "plan_s": began_s - planned_s,
+        "plan_s": began_s - plan_began_s,
         "play_s": child_s or play_s,
         "all_s": time.process_time() + child_s,
         "mib": mine.ru_maxrss / 1024,

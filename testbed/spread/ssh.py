@@ -33,7 +33,7 @@ PYTHON = "testbed_python"
 MOST_READ_BYTES, MOST_SAID = 20_000, 500
 TRIES = 5
 TAKEN = "Address already in use", "remote port forwarding failed"
-"""What ssh or a worker says of a port that somebody took meanwhile, here or there."""
+"""Words of ssh, or of a worker, for a port that somebody took meanwhile, here or there."""
 
 
 class Ssh(Dask):
@@ -102,11 +102,13 @@ class Ssh(Dask):
         while lacking := self._processes.keys() - self.workers():
             for name in sorted(lacking):
                 ended = self._processes[name].poll() is not None
+                if not ended and time.monotonic() <= end_s:
+                    continue
                 said = read_tail(self._log(name), MOST_READ_BYTES).decode(errors="replace").strip()
                 if ended and any(words in said for words in TAKEN) and tries[name] < TRIES:
                     tries[name] += 1
                     self._processes[name] = self._begun(by_name[name])
-                elif ended or time.monotonic() > end_s:
+                else:
                     why = said[-MOST_SAID:] or f"nothing was said within {START_S:g} s"
                     fix = f"see that ssh reaches it, and that {PYTHON} in the inventory is a Python with testbed[dask]"
                     raise HostError(f"--on ssh://{address}: {name} starts no worker: {why}", fix=fix)

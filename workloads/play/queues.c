@@ -651,55 +651,52 @@ static void come(struct queues *q, int32_t l, int32_t s) {
     serve(q, l);
 }
 
-/* Whether a message would be one segment that crosses all links of its way at once: they are free and equally fast,
- * nothing waits on the way back, and all that its connection has sent has come. */
+/* Whether a message would be one segment that crosses all links of its way at once: they are free and equally fast, and
+ * all that its connection has sent has come and is acknowledged. */
 static bool meets_nobody(const struct queues *q, const struct connection *c, double bits) {
-    if (q->fills || bits > q->segment_bits || c->sent_bits > c->came_bits || c->back_count || c->is_asking ||
-        c->is_waiting)
+    if (q->fills || bits > q->segment_bits || c->sent_bits > c->came_bits || c->back_count || c->is_asking)
         return false;
     double rate_bps = q->port[c->path[0]].rate_bps;
     for (int32_t hop = 0; hop < c->hops; hop++) {
         const struct port *p = &q->port[c->path[hop]];
-        if (p->free_s > q->now_s || !isinf(p->event_s) || p->is_dark || p->rate_bps != rate_bps ||
-            q->port[c->path[hop] ^ 1].waiting_bits > 0)
+        if (p->free_s > q->now_s || !isinf(p->event_s) || p->is_dark || p->rate_bps != rate_bps)
             return false;
     }
     return rate_bps > 0;
 }
 
-/* Send a message that meets nobody: offer, start and foresee would come to the same, link by link. */
+/* Send a message that meets nobody: offer and start would come to the same, link by link. */
 static void cross(struct queues *q, int32_t number, double bits) {
     struct connection *c = &q->connection[number];
-    struct port *p = NULL;
-    double free_s = q->now_s + bits / q->port[c->path[0]].rate_bps;
+    int32_t last = c->path[c->hops - 1];
+    double free_s = q->now_s + bits / q->port[last].rate_bps;
     for (int32_t hop = 0; hop < c->hops; hop++) {
-        p = &q->port[c->path[hop]];
+        struct port *p = &q->port[c->path[hop]];
         p->free_s = free_s;
         p->carried_bits += bits;
     }
-    p->ending = number;
-    p->ends = 1;
-    schedule(q, c->path[c->hops - 1]);
     c->buffered_bits = c->given_bits;
     c->sent_bits += bits;
     c->came_bits += bits;
     c->most_bits = larger(c->most_bits, c->sent_bits - c->acknowledged_bits);
-    count_round(c, free_s - q->now_s);
-    widen(c, bits);
+    end(q, last, number, 1);
+    schedule(q, last);
+    acknowledge(q, number, bits, q->now_s);
 }
 
 int queues_send(struct queues *q, int64_t number, double bits) {
     struct connection *c = &q->connection[number];
+    bool is_alone = meets_nobody(q, c, bits);
+    if (!is_alone && messages_put(&c->messages, bits) < 0)
+        return NO_MEMORY;
     q->messages++;
     c->given_bits += bits;
-    if (meets_nobody(q, c, bits)) {
+    if (is_alone) {
         cross(q, (int32_t)number, bits);
-        return q->lacks_memory ? NO_MEMORY : 0;
+    } else {
+        offer(q, (int32_t)number);
+        serve(q, c->path[0]);
     }
-    if (messages_put(&c->messages, bits) < 0)
-        return NO_MEMORY;
-    offer(q, (int32_t)number);
-    serve(q, c->path[0]);
     return q->lacks_memory ? NO_MEMORY : 0;
 }
 

@@ -435,6 +435,21 @@ def test_a_host_whose_own_link_is_blocked_tries_each_half_second() -> None:
     assert made.now_s == pytest.approx(0.5 + 0.2 + 6 * 0.5 + 3), "it tries at 0.7, 1.2, ... and 3.7 s"
 
 
+def test_a_message_waits_behind_one_that_is_to_be_sent_again() -> None:
+    """The link is free and lit at 0.1 s, but the first message was lost, and is sent again at 0.2 s."""
+    made = Queues(np.array([8e6]))
+    connection = made.connect([0])
+    made.darken(0, is_dark=True)
+    made.send(connection, 8_000)
+    assert made.advance(0.1) == []
+    made.darken(0, is_dark=False)
+    made.send(connection, 8_000)
+    assert made.advance() == [connection]
+    assert made.now_s == pytest.approx(0.2 + 0.008)
+    assert made.advance() == [connection]
+    assert made.now_s == pytest.approx(0.2 + 2 * 0.008)
+
+
 def test_what_comes_after_an_outage_lets_the_other_direction_go_on() -> None:
     """Links 0 and 1 are those of a host to and from a switch, and 2 and 3 those of another one."""
     made = Queues(np.full(4, 8 * SEGMENT_BYTES))
